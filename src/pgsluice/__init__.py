@@ -3,7 +3,7 @@
 Connect: `resolve`, `connect`, `Target`, `Settings`.
 Clients: `WorkQueue`, `TableQueue`, `EventLog`, `ShareGroup`, `DeadLetters`, `Archive`, `Schedules`, `Operations`,
 `Inbox`; asyncio: `AsyncWorkQueue`, ...
-Workers: `App`, `Worker`, `WorkerOptions`, `RetryPolicy`, `Context`, `SyncContext`, `Batch`.
+Workers: `App`, `Worker`, `WorkerOptions`, `RetryPolicy`, `Context`, `SyncContext`, `Batch`, `Unique`.
 Outcomes of a message: `Done`, `Retry`, `Release`, `Reject`.
 Consumers of an event log: `EventConsumer`, `AsyncEventConsumer`, `Subscription`.
 Background processes: `Ticker`, `Maintenance`, `Notifier`, `Scheduler`; wake-ups: `Listener`, `AsyncListener`.

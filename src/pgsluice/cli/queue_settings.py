@@ -52,6 +52,11 @@ def set_(queue_name: str, settings: tuple[str, ...], yes: bool, dsn: str | None)
     backoff_jitter        multiply each back-off by 0.5 to 1 [true]
     backoff_factor        multiplier of the exponential back-off [2]
     deduplication_window  how long a deduplication key is known [none]
+    deduplication_until   instead of a window: a key is known until its
+                          message is claimed, or done [none]
+    on_duplicate          effect of a duplicate on a message that is not
+                          claimed: keep, debounce (its time) or replace
+                          (its payload and time) [keep]
     fleet_concurrency     maximum messages in flight [no limit]
     key_concurrency       maximum messages in flight per key [no limit]
     rate                  maximum messages claimed: 100/s, 5/10m [no limit]

@@ -9,6 +9,7 @@ from typing import Literal, TypedDict
 
 from pgsluice.client.limit_records import WhenWaiting
 from pgsluice.client.retry_records import Backoff
+from pgsluice.client.unique import OnDuplicate, Until
 
 
 class QueueOptions(TypedDict, total=False):
@@ -29,6 +30,10 @@ class QueueOptions(TypedDict, total=False):
         backoff_factor: Factor between successive back-offs with `exponential`, 1 or more. Default: 2.
         deduplication_window: Time after sending during which the same key is a duplicate. Keys sent before keep their
             window. Default: no deduplication; None forgets all keys.
+        deduplication_until: Instead of a window, what ends a key: `claimed`, when a worker claims its message, or
+            `done`, when the message has left the queue. Default: the window.
+        on_duplicate: Effect of a duplicate on a message that is not claimed: `debounce` moves its delivery time,
+            `replace` also replaces its payload and headers, `keep` changes nothing. Default: keep.
         fleet_concurrency: Maximum messages in flight over all processes, 1 or more. Default: no limit.
         key_concurrency: Maximum messages of one key in flight, 1 or more. The key of a message is its header
             `x-pgmq-group`; messages without it are not limited. Default: no limit.
@@ -53,6 +58,8 @@ class QueueOptions(TypedDict, total=False):
     backoff_jitter: bool | None
     backoff_factor: float | None
     deduplication_window: timedelta | None
+    deduplication_until: Until | None
+    on_duplicate: OnDuplicate | None
     fleet_concurrency: int | None
     key_concurrency: int | None
     rate: int | None
@@ -72,6 +79,7 @@ class QueueSettings:
         queue_name: The queue.
         paused_at: Time of the pause, or None.
         paused_by: Role and application that paused the queue, or None.
+        deduplication_by: The handler that declared the deduplication, as `limits_by` for limits.
         limits_by: The handler that declared the limits, which the next start of a worker may change; None: set by an
             operator.
 
@@ -90,6 +98,9 @@ class QueueSettings:
     backoff_jitter: bool
     backoff_factor: float
     deduplication_window: timedelta | None
+    deduplication_until: Until | None
+    on_duplicate: OnDuplicate | None
+    deduplication_by: str | None
     fleet_concurrency: int | None
     key_concurrency: int | None
     rate: int | None

@@ -2,6 +2,7 @@
 
 import psycopg
 import pytest
+from psycopg.types.json import Jsonb
 
 from support import rows, value
 from support.queue_options import set_queue_options
@@ -75,3 +76,43 @@ def test_keys_stay_when_other_options_change(orders):
     set_queue_options(orders, "orders", fleet_concurrency=None, max_attempts=3)
 
     assert value(orders, SEND) == 1
+
+
+def test_a_window_and_until_exclude_each_other_and_keys_stay_when_one_replaces_the_other(orders):
+    set_queue_options(orders, "orders", deduplication_window="1 hour")
+    orders.execute("select sluice.send('orders', '1', 'k')")
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match="either a deduplication_window"):
+        set_queue_options(orders, "orders", deduplication_until="done")
+
+    set_queue_options(
+        orders, "orders", deduplication_window=None, deduplication_until="done", on_duplicate="keep"
+    )
+
+    assert rows(
+        orders, "select deduplication_until, on_duplicate from sluice.queue_options('orders')"
+    ) == [("done", None)]
+    assert value(orders, "select sluice.send('orders', '2', 'k')") == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"deduplication_window": "1 h"}, {"deduplication_until": "done"}],
+    ids=["window", "until"],
+)
+def test_declared_deduplication_changes_with_its_handler_and_not_that_of_an_operator(
+    connection, options
+):
+    connection.execute("select pgmq.create('orders')")
+    both = dict.fromkeys(["deduplication_window", "deduplication_until", "on_duplicate"])
+    declare = "select sluice.set_queue_options('orders', %s, 'shop.mail')"
+    set_queue_options(connection, "orders", rate=5)  # other options of an operator do not matter
+
+    for declared, outcome in (
+        (both | options, "changed"),
+        (both | options, "unchanged"),
+        (both, "changed"),
+    ):
+        assert value(connection, declare, Jsonb(declared)) == outcome
+    set_queue_options(connection, "orders", **options)
+    assert value(connection, declare, Jsonb(both)) == "operator"
+    assert value(connection, "select deduplication_by from sluice.queue_options('orders')") is None

@@ -31,6 +31,7 @@ from pgsluice.client.records import (
 from pgsluice.client.retry_records import FailedMessage
 from pgsluice.client.settings_records import Change, QueueOptions, QueueSettings
 from pgsluice.client.sources import Connectable
+from pgsluice.client.unique import Unique
 
 
 class WorkQueue:
@@ -81,6 +82,7 @@ class WorkQueue:
         headers: Any = None,
         delay: int | datetime | None = None,
         deduplication_key: str | None = None,
+        unique: Unique | None = None,
     ) -> int:
         """Send one message.
 
@@ -95,8 +97,10 @@ class WorkQueue:
             headers: A JSON object sent with the message, or None.
             delay: Seconds until the message becomes visible, 0 or more, or the time when it becomes visible (with a
                 time zone). None: immediately.
-            deduplication_key: 1 to 1,024 bytes. A message whose key was sent within the `deduplication_window` of the
-                queue is not stored, even if the first message has left the queue. None: no deduplication.
+            deduplication_key: 1 to 1,024 bytes. A message whose key is known is not stored: sent within the
+                `deduplication_window` of the queue, even if the first message has left the queue, or as `unique` says.
+                None: no deduplication.
+            unique: Lifetime of the key and effect of a duplicate, for this message. None: those of the queue.
 
         Returns:
             The msg_id; for a duplicate, that of the first message with this key.
@@ -105,7 +109,8 @@ class WorkQueue:
             PayloadError: The message is not JSON that PostgreSQL can store; the error names the path. Nothing was sent.
             ArgumentError: The delay is negative, not whole, or a time without a zone; the key is too long; or a
                 dataclass or model has a type that cannot be converted. Nothing was sent.
-            DeduplicationOffError: A key is given, but the queue has no deduplication window. Nothing was sent.
+            DeduplicationOffError: A key is given without `unique`, and the queue has no deduplication. Nothing was
+                sent.
             RetryableError: In a transaction above READ COMMITTED, another transaction has sent the same key
                 concurrently.
 
@@ -118,6 +123,7 @@ class WorkQueue:
                 headers=headers,
                 delay=delay,
                 deduplication_key=deduplication_key,
+                unique=unique,
             )
         )
 
@@ -129,6 +135,7 @@ class WorkQueue:
         headers: Sequence[Any] | None = None,
         delay: int | datetime | None = None,
         deduplication_keys: Sequence[str | None] | None = None,
+        unique: Unique | None = None,
     ) -> list[int]:
         """Send messages in one statement: all or none.
 
@@ -138,6 +145,7 @@ class WorkQueue:
             headers: One JSON object or None for each message, or None.
             delay: As for `send`, for all messages.
             deduplication_keys: One for each message, as for `send`, or None. Of equal keys, the first is stored.
+            unique: As for `send`, for all messages with a key.
 
         Returns:
             The msg_ids, in the order of the messages; ascending without keys.
@@ -158,6 +166,7 @@ class WorkQueue:
                 headers=headers,
                 delay=delay,
                 deduplication_keys=deduplication_keys,
+                unique=unique,
             )
         )
 

@@ -10,6 +10,8 @@ from pgsluice.client.calls import pgmq
 from pgsluice.client.calls.arguments import int_or_time
 from pgsluice.client.calls.call import Call, column, scalar
 from pgsluice.client.calls.clients import WorkQueue, method
+from pgsluice.client.calls.settings import options_parameter
+from pgsluice.client.unique import Unique
 from pgsluice.errors import ArgumentError
 from pgsluice.tracing.carrier import Sends
 
@@ -22,6 +24,7 @@ def send(
     headers: Any = None,
     delay: int | datetime | None = None,
     deduplication_key: str | None = None,
+    unique: Unique | None = None,
 ) -> Call[int]:
     """Send one message.
 
@@ -36,8 +39,10 @@ def send(
         headers: A JSON object sent with the message, or None.
         delay: Seconds until the message becomes visible, 0 or more, or the time when it becomes visible (with a
             time zone). None: immediately.
-        deduplication_key: 1 to 1,024 bytes. A message whose key was sent within the `deduplication_window` of the
-            queue is not stored, even if the first message has left the queue. None: no deduplication.
+        deduplication_key: 1 to 1,024 bytes. A message whose key is known is not stored: sent within the
+            `deduplication_window` of the queue, even if the first message has left the queue, or as `unique` says.
+            None: no deduplication.
+        unique: Lifetime of the key and effect of a duplicate, for this message. None: those of the queue.
 
     Returns:
         The msg_id; for a duplicate, that of the first message with this key.
@@ -46,7 +51,8 @@ def send(
         PayloadError: The message is not JSON that PostgreSQL can store; the error names the path. Nothing was sent.
         ArgumentError: The delay is negative, not whole, or a time without a zone; the key is too long; or a
             dataclass or model has a type that cannot be converted. Nothing was sent.
-        DeduplicationOffError: A key is given, but the queue has no deduplication window. Nothing was sent.
+        DeduplicationOffError: A key is given without `unique`, and the queue has no deduplication. Nothing was
+            sent.
         RetryableError: In a transaction above READ COMMITTED, another transaction has sent the same key
             concurrently.
 
@@ -54,12 +60,14 @@ def send(
     """
     plain = pgmq.send(queue_name, message, headers, delay)
     if deduplication_key is None:
+        _require_key(unique)
         return plain
     sql: LiteralString = (
-        f"select sluice.send(%s::text, %s::jsonb, %s::text, %s::jsonb, {int_or_time(delay)})"
+        "select sluice.send(%s::text, %s::jsonb, %s::text, %s::jsonb, "
+        f"{int_or_time(delay)}{_given(unique)})"
     )
     name, value, *more = plain.parameters
-    parameters = (name, value, deduplication_key, *more)
+    parameters = (name, value, deduplication_key, *more, *_options(unique))
     return Call(sql, parameters, scalar, queue_name, sends=Sends("pgmq", queue_name, 3))
 
 
@@ -71,6 +79,7 @@ def send_batch(
     headers: Sequence[Any] | None = None,
     delay: int | datetime | None = None,
     deduplication_keys: Sequence[str | None] | None = None,
+    unique: Unique | None = None,
 ) -> Call[list[int]]:
     """Send messages in one statement: all or none.
 
@@ -80,6 +89,7 @@ def send_batch(
         headers: One JSON object or None for each message, or None.
         delay: As for `send`, for all messages.
         deduplication_keys: One for each message, as for `send`, or None. Of equal keys, the first is stored.
+        unique: As for `send`, for all messages with a key.
 
     Returns:
         The msg_ids, in the order of the messages; ascending without keys.
@@ -95,6 +105,7 @@ def send_batch(
     """
     plain = pgmq.send_batch(queue_name, messages, headers, delay)
     if deduplication_keys is None:
+        _require_key(unique)
         return plain
     if len(deduplication_keys) != len(messages):
         raise ArgumentError(
@@ -103,9 +114,22 @@ def send_batch(
         )
     sql: LiteralString = (
         "select sluice.send_batch("
-        f"%s::text, %s::jsonb[], %s::text[], %s::jsonb[], {int_or_time(delay)})"
+        f"%s::text, %s::jsonb[], %s::text[], %s::jsonb[], {int_or_time(delay)}{_given(unique)})"
     )
     name, values, *more = plain.parameters
-    parameters = (name, values, list(deduplication_keys), *more)
+    parameters = (name, values, list(deduplication_keys), *more, *_options(unique))
     sends = Sends("pgmq", queue_name, 3, len(values))
     return Call(sql, parameters, column, queue_name, sends=sends)
+
+
+def _require_key(unique: Unique | None) -> None:
+    if unique is not None:
+        raise ArgumentError("unique needs a deduplication key for each message; pass them too")
+
+
+def _given(unique: Unique | None) -> LiteralString:
+    return "" if unique is None else ", %s::jsonb"
+
+
+def _options(unique: Unique | None) -> tuple[Any, ...]:
+    return () if unique is None else (options_parameter(unique.options),)

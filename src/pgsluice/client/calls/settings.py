@@ -19,8 +19,9 @@ from pgsluice.client.settings_records import (
 
 _COLUMNS: LiteralString = (
     "queue_name, paused_at, paused_by, pause_reason, archive_retention, max_attempts, backoff, backoff_base, "
-    "backoff_max, backoff_jitter, backoff_factor, deduplication_window, fleet_concurrency, key_concurrency, rate, "
-    "rate_interval, when_waiting, priority_weights, limits_by"
+    "backoff_max, backoff_jitter, backoff_factor, deduplication_window, deduplication_until, on_duplicate, "
+    "deduplication_by, fleet_concurrency, key_concurrency, rate, rate_interval, when_waiting, priority_weights, "
+    "limits_by"
 )
 
 
@@ -46,7 +47,7 @@ def set_queue_options(queue_name: str, /, **options: Unpack[QueueOptions]) -> Ca
     """
     return Call(
         "select sluice.set_queue_options(%s::text, %s::jsonb, null::text)",
-        (queue_name, _json(options)),
+        (queue_name, options_parameter(options)),
         scalar,
         queue_name,
     )
@@ -55,10 +56,10 @@ def set_queue_options(queue_name: str, /, **options: Unpack[QueueOptions]) -> Ca
 def declare_queue_options(
     queue_name: str, declared_by: str, options: QueueOptions
 ) -> Call[Change | Literal["operator"]]:
-    """Change the limits that a handler declares, unless an operator set others: `operator`."""
+    """Change the limits or the deduplication that a handler declares, unless an operator set others: `operator`."""
     return Call(
         "select sluice.set_queue_options(%s::text, %s::jsonb, %s::text)",
-        (queue_name, _json(options), declared_by),
+        (queue_name, options_parameter(options), declared_by),
         scalar,
         queue_name,
     )
@@ -105,7 +106,9 @@ def set_log_options(queue_name: str, /, **options: Unpack[LogOptions]) -> Call[C
     Source: `sluice.set_log_options`.
     """
     return Call(
-        "select sluice.set_log_options(%s::text, %s::jsonb)", (queue_name, _json(options)), scalar
+        "select sluice.set_log_options(%s::text, %s::jsonb)",
+        (queue_name, options_parameter(options)),
+        scalar,
     )
 
 
@@ -130,7 +133,7 @@ def list_log_options() -> Call[list[LogSettings]]:
     return Call("select * from sluice.log_options(null::text)", (), record(LogSettings))
 
 
-def _json(options: Mapping[str, Any]) -> Any:
+def options_parameter(options: Mapping[str, Any]) -> Any:
     """Return options as a JSON object; durations as PostgreSQL's intervals."""
     return json_parameter(
         {

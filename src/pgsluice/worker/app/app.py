@@ -153,7 +153,7 @@ class App:
             spec = replace(spec, transactions=self.transactions)
             check_neighbours(spec, self.handlers.values())
             self.handlers[spec.name] = spec
-            sending = Sending(spec.name, route, payload)
+            sending = Sending(spec.name, route, payload, spec.unique)
             return Handler(self._pools, spec, function, sending, self.middlewares)
 
         return decorate

@@ -12,6 +12,7 @@ from typing import Any, TypeVar, get_args, get_origin
 
 from pgsluice.client.limit_records import WhenWaiting
 from pgsluice.client.payload_type import PayloadType, payload_type, resolve_hints
+from pgsluice.client.unique import Unique
 from pgsluice.errors import ArgumentError
 from pgsluice.worker.handlers.handler import (
     Batch,
@@ -266,7 +267,11 @@ def check_spec(spec: HandlerSpec) -> None:
     """
     if spec.keep not in ("archive", "delete"):
         raise ArgumentError(f"keep is {spec.keep!r}; use archive, delete")
-    for option, value, kind in (("retry", spec.retry, RetryPolicy), ("batch", spec.batch, Batch)):
+    for option, value, kind in (
+        ("retry", spec.retry, RetryPolicy),
+        ("batch", spec.batch, Batch),
+        ("unique", spec.unique, Unique),
+    ):
         if not isinstance(value, kind | None):
             raise ArgumentError(
                 f"{option} of handler {spec.name!r} is {value!r}; use {kind.__name__}(…)"
@@ -351,6 +356,10 @@ def _check_log_options(spec: HandlerSpec) -> None:
                 f"handler {spec.name!r} is for a consumer, which handles events one by one; use group= for a batch"
             )
         of_queues += ["concurrency"]
+    if spec.unique is not None:
+        raise ArgumentError(
+            f"handler {spec.name!r} is for a log, which does not support unique; omit it"
+        )
     for option in of_queues:
         if getattr(limits, option) != getattr(usual, option):
             raise ArgumentError(

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, Literal
 
 from pgsluice.client.limit_records import WhenWaiting
+from pgsluice.client.unique import Unique
 from pgsluice.worker.handlers.retry import RetryPolicy
 
 
@@ -169,6 +170,7 @@ class HandlerSpec:
     give_up_on: tuple[type[BaseException], ...] = ()
     keep: Literal["archive", "delete"] = "archive"
     transactions: Any = None
+    unique: Unique | None = None
 
     @property
     def declared_by(self) -> str:

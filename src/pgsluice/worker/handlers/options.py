@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Literal, TypedDict
 
 from pgsluice.client.limit_records import WhenWaiting
+from pgsluice.client.unique import Unique
 from pgsluice.worker.handlers.handler import Execution, Mode
 from pgsluice.worker.handlers.retry import RetryPolicy
 
@@ -50,6 +51,9 @@ class HandlerOptions(TypedDict, total=False):
         priority_weights: Weights of 2 to 9 priority levels, the most urgent first: the relative share of claims while
             several levels have messages, 0 or more. Not with `key_concurrency` or `when_waiting`. Default: no
             priorities.
+        unique: Do not store a message whose key is known; see `Unique`. Its messages are sent with these options, and a
+            worker or `App.create_queues` stores them for other senders to the queue, unless an operator set others.
+            Default: only messages with a `deduplication_key`, by the options of the queue.
         weight: Share of slots relative to the other handlers of the process, 1 or more. Default: 1.
     """
 
@@ -75,6 +79,7 @@ class HandlerOptions(TypedDict, total=False):
     rate: int | None
     rate_s: float
     priority_weights: Sequence[int] | None
+    unique: Unique | None
     weight: int
 
 
@@ -83,6 +88,7 @@ class _AnySendOptions(TypedDict, total=False):
     at: datetime | None
     priority: int | None
     event_type: str | None
+    unique: Unique | None
 
 
 class SendOptions(_AnySendOptions, total=False):
@@ -96,9 +102,11 @@ class SendOptions(_AnySendOptions, total=False):
         event_type: For logs: the type of the event. Default: the handler's type, if it has exactly one.
         key: Ordering key: PGMQ's group of a message (header `x-pgmq-group`); `ev_extra1` of an event, the default key
             of share groups with keys.
+        unique: For queues: lifetime of the deduplication key, and effect of a duplicate. Default: that of the handler,
+            else of the queue.
         headers: A JSON object stored with the payload; for an event texts named `ev_extra1` to `ev_extra4`.
-        deduplication_key: For queues: a message whose key was sent within the queue's window is not stored again. See
-            `WorkQueue.send`.
+        deduplication_key: For queues: a message whose key is known is not stored again. See `WorkQueue.send`. Default:
+            no deduplication; with `unique`, the key of the payload.
     """
 
     key: str | None
@@ -110,7 +118,7 @@ class SendManyOptions(_AnySendOptions, total=False):
     """Options of `Handler.send_many`: those of `SendOptions`, with one key, headers and deduplication key per payload.
 
     Attributes:
-        delay_s: For queues only, and for all messages; as are `at` and `priority`.
+        delay_s: For queues only, and for all messages; as are `at`, `priority` and `unique`.
         keys: One per payload, None for no key; or None.
         headers: As `keys`.
         deduplication_keys: As `keys`.

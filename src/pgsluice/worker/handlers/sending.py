@@ -11,6 +11,7 @@ from pgsluice.client.calls import Call, deduplication, delayed, pgq, producing, 
 from pgsluice.client.calls.arguments import require_options, whole, zoned_time
 from pgsluice.client.log_records import NewEvent
 from pgsluice.client.payload_type import PayloadType
+from pgsluice.client.unique import Unique
 from pgsluice.errors import ArgumentError
 from pgsluice.worker.handlers.handler import ConsumerRoute, GroupRoute, QueueRoute, Route
 from pgsluice.worker.handlers.options import SendManyOptions, SendOptions
@@ -29,11 +30,13 @@ class Sending:
         handler_name: Name of the handler, for errors.
         route: Queue or log of the handler.
         payload: Payload type.
+        unique: Deduplication that the handler declares, or None.
     """
 
     handler_name: str
     route: Route
     payload: PayloadType
+    unique: Unique | None = None
 
     def one(self, payload: Any, options: SendOptions) -> Call[Any]:
         """Return the call that sends one message or event.
@@ -46,12 +49,16 @@ class Sending:
         delay = _delay_of(options)
         if isinstance(self.route, QueueRoute):
             message, headers = self._message(payload, options)
+            unique = options.get("unique") or self.unique
             return deduplication.send(
                 self.route.queue_name,
                 message,
                 headers=headers,
                 delay=delay,
-                deduplication_key=options.get("deduplication_key"),
+                deduplication_key=_unique_key(
+                    options.get("deduplication_key"), unique, payload, message
+                ),
+                unique=unique,
             )
         event = self._event(self.route, payload, options)
         if delay is None:
@@ -83,14 +90,24 @@ class Sending:
         if isinstance(self.route, QueueRoute):
             messages = list(map(self._message, payloads, each, paths))
             all_headers = [of_one for _, of_one in messages]
+            unique = options.get("unique") or self.unique
+            if unique is not None:
+                given = _as_many(deduplication_keys, "deduplication_keys", qty)
+                deduplication_keys = [
+                    _unique_key(key, unique, payload, message)
+                    for key, payload, (message, _) in zip(given, payloads, messages, strict=True)
+                ]
             return deduplication.send_batch(
                 self.route.queue_name,
                 [message for message, _ in messages],
                 headers=all_headers if any(all_headers) else None,
                 delay=delay,
                 deduplication_keys=deduplication_keys,
+                unique=unique,
             )
-        self._refuse(deduplication_keys=deduplication_keys, delay_s=delay)
+        self._refuse(
+            deduplication_keys=deduplication_keys, delay_s=delay, unique=options.get("unique")
+        )
         route = self.route
         events = [self._event(route, *one) for one in zip(payloads, each, paths, strict=True)]
         return producing.insert_events(route.log_name, events)
@@ -134,7 +151,9 @@ class Sending:
         path: str = "payload",
     ) -> NewEvent:
         """Return the event that a log stores for a payload."""
-        self._refuse(deduplication_key=options.get("deduplication_key"))
+        self._refuse(
+            deduplication_key=options.get("deduplication_key"), unique=options.get("unique")
+        )
         extras = _keyed(_prioritised(options), "ev_extra1", options.get("key")) or {}
         if unknown := sorted(extras.keys() - set(_EXTRAS)):
             raise ArgumentError(f"an event has no header {unknown[0]!r}; use {', '.join(_EXTRAS)}")
@@ -181,6 +200,11 @@ class Sending:
                 raise ArgumentError(
                     f"handler {self.handler_name!r} is for {place}, which does not support {option} here; omit it"
                 )
+
+
+def _unique_key(key: str | None, unique: Unique | None, payload: Any, message: Any) -> str | None:
+    """Return the deduplication key of a message: that given, else that of its payload."""
+    return key if key is not None or unique is None else unique.key_of(payload, message)
 
 
 def _delay_of(options: SendOptions | SendManyOptions) -> int | datetime | None:

@@ -8,6 +8,7 @@ create table sluice.idempotency_key (
     msg_id bigint,
     version bigint,
     detail jsonb,
+    until text,
     expires_at timestamptz,
     owned_by regrole,
     check (expires_at is not null or kind = 'sink'),
@@ -26,6 +27,8 @@ create table sluice.deduplication_key partition of sluice.idempotency_key (
 ) for values in ('message') partition by list (is_unlogged);
 comment on table sluice.deduplication_key is 'Deduplication keys, each with its message.';
 comment on column sluice.deduplication_key.msg_id is 'Null only while the transaction that sends it is open.';
+comment on column sluice.deduplication_key.until is
+    'window, claimed or done: what ends the key, for a message that a duplicate may change; null: the window. Until claimed or done, expires_at is when maintenance checks the message.';
 
 create table sluice.deduplication_key_logged partition of sluice.deduplication_key for values in (false);
 create unlogged table sluice.deduplication_key_unlogged partition of sluice.deduplication_key for values in (true);

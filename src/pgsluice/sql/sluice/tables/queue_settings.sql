@@ -14,6 +14,9 @@ create table sluice.queue_settings (
     backoff_jitter boolean,
     backoff_factor double precision,
     deduplication_window interval,
+    deduplication_until text,
+    on_duplicate text,
+    deduplication_by text,
     fleet_concurrency integer,
     key_concurrency integer,
     rate integer,
@@ -34,7 +37,13 @@ comment on column sluice.queue_settings.archive_retention is 'Maintenance delete
 comment on column sluice.queue_settings.max_attempts is 'Attempts before a message is dead-lettered.';
 comment on column sluice.queue_settings.backoff_factor is 'Multiplier between attempts, with exponential back-off.';
 comment on column sluice.queue_settings.deduplication_window is
-    'Time after sending during which a message with the same key is not stored; null: keys are refused.';
+    'Time after sending during which a message with the same key is a duplicate; null: none.';
+comment on column sluice.queue_settings.deduplication_until is
+    'Instead of a window: a message with the same key is a duplicate until the first is claimed or done, which has left the queue. With neither, keys are refused.';
+comment on column sluice.queue_settings.on_duplicate is
+    'debounce: a duplicate changes the time of the first message; replace: also its payload and headers; null: neither.';
+comment on column sluice.queue_settings.deduplication_by is
+    'The handler that declared the deduplication, which the next start of a worker may change; null: an operator set it.';
 comment on column sluice.queue_settings.when_waiting is
     'Not null: messages of a key are claimed one after the other; the effect on a key of a message that waits for a retry.';
 comment on column sluice.queue_settings.priority_weights is 'One per level, the most urgent first.';

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
@@ -11,6 +12,7 @@ from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client.calls import pgmq, pgq, settings
 from pgsluice.client.calls.call import Steps
 from pgsluice.client.group_records import GroupInfo, GroupOptions
+from pgsluice.client.unique import Unique
 from pgsluice.errors import PrivilegeError
 from pgsluice.worker.handlers.handler import HandlerSpec, Limits, QueueRoute
 
@@ -67,14 +69,59 @@ def create_sources(specs: Iterable[HandlerSpec]) -> Steps[None]:
         queue_name = spec.route.queue_name
         if queue_name.lower() not in queues:
             yield pgmq.create(queue_name)
-        if not _set_limits(spec.limits):
+        if not _set_limits(spec.limits) and spec.unique is None:
             continue
         stored: QueueSettings = yield settings.queue_options(queue_name)
+        if spec.unique is not None and _is_declarable(stored, spec.unique):
+            yield settings.declare_queue_options(
+                queue_name, spec.declared_by, _unique_options(spec.unique)
+            )
+        if not _set_limits(spec.limits):
+            continue
         is_changeable = stored.limits_by is not None or not _set_limits(stored)
         if is_changeable and _values(spec.limits) != _values(stored):
             yield settings.declare_queue_options(
                 queue_name, spec.declared_by, _options(spec.limits)
             )
+
+
+async def declare_unique(runner: AsyncRunner, stored: QueueSettings, spec: HandlerSpec) -> None:
+    """Store the deduplication that a handler declares, unless an operator set another; remove one declared before."""
+    if not _is_declarable(stored, spec.unique):
+        return
+    declaration = settings.declare_queue_options(
+        stored.queue_name, spec.declared_by, _unique_options(spec.unique)
+    )
+    reason = "missing privilege"
+    with contextlib.suppress(PrivilegeError):
+        outcome = await runner.run(declaration)
+        reason = str(outcome)
+    if reason in ("changed", "unchanged"):
+        return
+    _log.warning(
+        'declared deduplication not stored queue=%s handler=%s reason="%s" hint="messages sent to the handler have it; '
+        'other senders have that of the queue"',
+        *(stored.queue_name, spec.declared_by, reason),
+    )
+
+
+def _is_declarable(stored: QueueSettings, unique: Unique | None) -> bool:
+    """True if the declared deduplication differs from the stored one, which no operator has set."""
+    options = _unique_options(unique)
+    now = {name: getattr(stored, name) for name in options}
+    is_set = stored.deduplication_window or stored.deduplication_until
+    if unique is None and stored.deduplication_by is None:
+        return False
+    return now != options and not (is_set and stored.deduplication_by is None)
+
+
+def _unique_options(unique: Unique | None) -> QueueOptions:
+    of = None if unique is None else unique.options
+    return {
+        "deduplication_window": of and of["deduplication_window"],
+        "deduplication_until": of and of["deduplication_until"],
+        "on_duplicate": of and of["on_duplicate"],
+    }
 
 
 async def declare_limits(

@@ -18,7 +18,7 @@ from pgsluice.client.records import ClaimOutcome
 from pgsluice.client.retry_records import BegunAttempt, FailedMessage
 from pgsluice.errors import TRANSIENT, QueueNotFoundError
 from pgsluice.outcome import Done, Reject, Release, Retry
-from pgsluice.worker.engine.claim.declared_limits import declare_limits
+from pgsluice.worker.engine.claim.declared_limits import declare_limits, declare_unique
 from pgsluice.worker.engine.claim.polling import Polling
 from pgsluice.worker.engine.claim.row_locks import LockWaits, RowLocks
 from pgsluice.worker.engine.connections.sessions import unhurried
@@ -67,6 +67,7 @@ class QueueSource:
         self._locks = RowLocks(route.queue_name)
         self._topic = route.topic
         self._identity: int | None = None
+        self._spec = spec
         self._retry = spec.retry
         self._limits = spec.limits
         self._declared_by = spec.declared_by
@@ -108,6 +109,7 @@ class QueueSource:
         options = await self._runner.run(settings.queue_options(self._queue_name))
         if self._retry is None:
             self._records_first = options.max_attempts == 1
+        await declare_unique(self._runner, options, self._spec)
         if await declare_limits(self._runner, options, self._declared_by, self._limits):
             self._polling.limit()
         self._identity = identity

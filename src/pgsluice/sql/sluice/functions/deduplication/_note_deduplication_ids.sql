@@ -1,4 +1,5 @@
--- Only keys that the caller has taken and not sent yet: a recorded id is never replaced.
+-- Only keys that the caller has taken and not sent yet: a recorded id is never replaced. Those that a duplicate may
+-- change (until is not null) are written with their messages by sluice.send: a sender that recorded another's id could change it.
 --
 -- Writes: sluice.deduplication_key.
 create or replace function sluice._note_deduplication_ids(
@@ -18,7 +19,7 @@ begin
     where sent.key is not null
     on conflict (key, incarnation, is_unlogged) do update
     set msg_id = excluded.msg_id
-    where k.msg_id is null and k.owned_by = excluded.owned_by;
+    where k.msg_id is null and k.until is null and k.owned_by = excluded.owned_by;
 end;
 $$;
 
@@ -42,6 +43,7 @@ begin
       and k.incarnation = i_incarnation
       and k.is_unlogged = i_is_unlogged
       and k.msg_id is null
+      and k.until is null
       and k.owned_by = quote_ident(
           case when current_setting('role') = 'none' then session_user else current_setting('role')::name end
       )::regrole;

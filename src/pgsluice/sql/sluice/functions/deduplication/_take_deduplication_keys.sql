@@ -57,7 +57,7 @@ begin
             from unnest(v_wanted) as wanted (key)
             order by wanted.key collate "C"
             on conflict (key, incarnation, is_unlogged) do update
-            set msg_id = null, expires_at = excluded.expires_at, owned_by = excluded.owned_by
+            set msg_id = null, until = null, expires_at = excluded.expires_at, owned_by = excluded.owned_by
             where k.expires_at <= i_now
             returning k.key
         )
@@ -102,7 +102,7 @@ begin
         insert into sluice.deduplication_key as k (kind, is_unlogged, incarnation, key, expires_at, owned_by)
         values ('message', i_is_unlogged, i_incarnation, i_key, i_expires_at, v_sender)
         on conflict (key, incarnation, is_unlogged) do update
-        set msg_id = null, expires_at = excluded.expires_at, owned_by = excluded.owned_by
+        set msg_id = null, until = null, expires_at = excluded.expires_at, owned_by = excluded.owned_by
         where k.expires_at <= i_now;
         if found then
             is_taken := true;

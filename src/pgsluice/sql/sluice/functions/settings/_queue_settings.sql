@@ -12,7 +12,7 @@ declare
     ];
     v_options constant text[] := array[
         'paused', 'pause_reason', 'archive_retention', 'max_attempts', 'backoff', 'backoff_base', 'backoff_max', 'backoff_jitter',
-        'backoff_factor', 'deduplication_window'
+        'backoff_factor', 'deduplication_window', 'deduplication_until', 'on_duplicate'
     ] || v_limits;
     v_settings sluice.queue_settings := sluice._with_options(
         i_settings, i_options, v_options, format('queue %L', i_settings.queue_name)
@@ -50,6 +50,35 @@ begin
             errcode = '22023',
             message = format('deduplication_window is not positive: %s', v_settings.deduplication_window),
             hint = 'give an interval like 5 minutes, or null to forget all keys';
+    end if;
+    if v_settings.deduplication_until not in ('claimed', 'done') then
+        raise exception using
+            errcode = '22023',
+            message = format('deduplication_until is %L', v_settings.deduplication_until),
+            hint = 'use claimed or done, or null';
+    end if;
+    if v_settings.deduplication_window is not null and v_settings.deduplication_until is not null then
+        raise exception using
+            errcode = '22023',
+            message = format('queue %L has either a deduplication_window or a deduplication_until', i_settings.queue_name),
+            hint = 'set the other to null in the same call';
+    end if;
+    if v_settings.on_duplicate not in ('keep', 'debounce', 'replace') then
+        raise exception using
+            errcode = '22023',
+            message = format('on_duplicate is %L', v_settings.on_duplicate),
+            hint = 'use keep, debounce or replace, or null to keep the first message as it is';
+    end if;
+    v_settings.on_duplicate := nullif(v_settings.on_duplicate, 'keep');
+    if i_options ?| array['deduplication_window', 'deduplication_until', 'on_duplicate'] then
+        if i_declared_by is null
+            or (v_settings.deduplication_window, v_settings.deduplication_until, v_settings.on_duplicate)
+                is distinct from (i_settings.deduplication_window, i_settings.deduplication_until, i_settings.on_duplicate)
+        then
+            v_settings.deduplication_by := case
+                when coalesce(v_settings.deduplication_window::text, v_settings.deduplication_until) is not null then i_declared_by
+            end;
+        end if;
     end if;
     perform sluice._complete_retry_policy((
         v_settings.max_attempts, v_settings.backoff, v_settings.backoff_base, v_settings.backoff_max,

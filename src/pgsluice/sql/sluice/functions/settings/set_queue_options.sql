@@ -35,7 +35,14 @@ begin
         select s.* into v_old from sluice.queue_settings as s where s.queue_name = v_queue_name;
         v_old.queue_name := v_queue_name;
         v_old.queue_table := pgmq.format_table_name(v_queue_name, 'q');
-        if declared_by is not null and v_old.limits_by is null and sluice._limits(v_old) <> '{}' then
+        if declared_by is not null
+            and (case
+                when options ?| array['deduplication_window', 'deduplication_until', 'on_duplicate']
+                    then v_old.deduplication_by is null
+                        and coalesce(v_old.deduplication_window::text, v_old.deduplication_until) is not null
+                else v_old.limits_by is null and sluice._limits(v_old) <> '{}'
+            end)
+        then
             return 'operator';
         end if;
         v_new := sluice._queue_settings(v_old, options, declared_by);
@@ -70,6 +77,9 @@ begin
         backoff_jitter = v_new.backoff_jitter,
         backoff_factor = v_new.backoff_factor,
         deduplication_window = v_new.deduplication_window,
+        deduplication_until = v_new.deduplication_until,
+        on_duplicate = v_new.on_duplicate,
+        deduplication_by = v_new.deduplication_by,
         fleet_concurrency = v_new.fleet_concurrency,
         key_concurrency = v_new.key_concurrency,
         rate = v_new.rate,
@@ -85,7 +95,9 @@ begin
     if sluice._limits(v_old) <> '{}' and sluice._limits(v_new) = '{}' then
         update sluice.queue_settings as s set limits_id = default where s.queue_name = v_queue_name;
     end if;
-    if v_old.deduplication_window is not null and v_new.deduplication_window is null then
+    if coalesce(v_old.deduplication_window::text, v_old.deduplication_until) is not null
+        and coalesce(v_new.deduplication_window::text, v_new.deduplication_until) is null
+    then
         update sluice.queue_settings as s set deduplication_id = default where s.queue_name = v_queue_name;
     end if;
     if v_old.paused_at is not null and v_new.paused_at is null then
@@ -101,6 +113,6 @@ end;
 $$;
 
 comment on function sluice.set_queue_options(text, jsonb, text) is
-    'Change the given options of a queue, null for the default; returns changed or unchanged. With declared_by, the handler that declares limits, those set by an operator are kept: operator. sql/sluice/functions/settings/README.md explains them.';
+    'Change the given options of a queue, null for the default; returns changed or unchanged. With declared_by, the handler that declares limits or deduplication, those set by an operator are kept: operator. sql/sluice/functions/settings/README.md explains them.';
 revoke execute on function sluice.set_queue_options(text, jsonb, text) from public;
 grant execute on function sluice.set_queue_options(text, jsonb, text) to sluice_admin;

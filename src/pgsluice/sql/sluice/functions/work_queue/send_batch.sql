@@ -38,7 +38,11 @@ declare
     v_sent_ids bigint[];
 begin
     perform pgmq._validate_batch_params(msgs, headers);
-    v_space := sluice._deduplication(queue_name, msgs, deduplication_keys);
+    v_space := sluice._deduplication(queue_name, msgs, deduplication_keys, null::jsonb);
+    if v_space.until is not null or v_space.on_duplicate is not null then
+        return query select sluice.send_batch(queue_name, msgs, deduplication_keys, headers, delay, null::jsonb);
+        return;
+    end if;
 
     v_keys := sluice._take_deduplication_keys(
         v_space.incarnation, v_space.is_unlogged, deduplication_keys, v_now, v_now + v_space.deduplication_window
@@ -78,17 +82,78 @@ comment on function sluice.send_batch(text, jsonb[], text[], jsonb[], timestampt
 revoke execute on function sluice.send_batch(text, jsonb[], text[], jsonb[], timestamptz) from public;
 grant execute on function sluice.send_batch(text, jsonb[], text[], jsonb[], timestamptz) to sluice_admin, sluice_writer;
 
+-- One after the other, in the order of the messages. Security definer, to lock the keys before, in one order: batches with the same keys in
+-- other orders wait for each other, and do not deadlock.
+--
+-- Calls: pgmq._validate_batch_params, sluice._deduplication, sluice.send. Writes: the queue's table, sluice.deduplication_key.
 create or replace function sluice.send_batch(
-    queue_name text, msgs jsonb[], deduplication_keys text[], headers jsonb[] default null, delay integer default 0
+    queue_name text, msgs jsonb[], deduplication_keys text[], headers jsonb[], delay timestamptz, deduplication jsonb
 )
 returns setof bigint
-language sql
+language plpgsql
+security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
 as $$
-    select sluice.send_batch(queue_name, msgs, deduplication_keys, headers, pgmq._visible_from(delay));
+declare
+    v_space record;
+    v_key text;
+    v_ids bigint[] := '{}';
+begin
+    perform pgmq._validate_batch_params(msgs, headers);
+    v_space := sluice._deduplication(queue_name, msgs, deduplication_keys, deduplication);
+    for v_key in select distinct a.key from unnest(deduplication_keys) as a (key) where a.key is not null order by 1
+    loop
+        perform
+        from sluice.deduplication_key as k
+        where k.key = v_key
+          and k.incarnation = v_space.incarnation
+          and k.is_unlogged = v_space.is_unlogged
+        for update;
+        if not found and v_space.incarnation is not null then
+            insert into sluice.deduplication_key as k (kind, is_unlogged, incarnation, key, until, expires_at, owned_by)
+            values (
+                'message', v_space.is_unlogged, v_space.incarnation, v_key, coalesce(v_space.until, 'window'), clock_timestamp(),
+                sluice._caller_id()
+            )
+            on conflict do nothing;
+        end if;
+    end loop;
+    for v_position in 1..cardinality(msgs)
+    loop
+        v_ids := v_ids || sluice.send(
+            queue_name, msgs[v_position], deduplication_keys[v_position], headers[v_position], delay, deduplication
+        );
+    end loop;
+    return query select sent.msg_id from unnest(v_ids) with ordinality as sent (msg_id, position) order by sent.position;
+end;
 $$;
 
-comment on function sluice.send_batch(text, jsonb[], text[], jsonb[], integer) is
-    'Append messages, visible after delay seconds, except duplicates by their keys; returns for each the msg_id of its first send.';
-revoke execute on function sluice.send_batch(text, jsonb[], text[], jsonb[], integer) from public;
-grant execute on function sluice.send_batch(text, jsonb[], text[], jsonb[], integer) to sluice_admin, sluice_writer;
+comment on function sluice.send_batch(text, jsonb[], text[], jsonb[], timestamptz, jsonb) is
+    'Append messages, visible from the given time on, except duplicates by their keys; returns for each the msg_id of its first send. deduplication is as for sluice.send.';
+revoke execute on function sluice.send_batch(text, jsonb[], text[], jsonb[], timestamptz, jsonb) from public;
+grant execute on function sluice.send_batch(text, jsonb[], text[], jsonb[], timestamptz, jsonb) to sluice_admin, sluice_writer;
+
+create or replace function sluice.send_batch(
+    queue_name text, msgs jsonb[], deduplication_keys text[], headers jsonb[] default null, delay integer default 0,
+    deduplication jsonb default null
+)
+returns setof bigint
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if deduplication is null then
+        return query select sluice.send_batch(queue_name, msgs, deduplication_keys, headers, pgmq._visible_from(delay));
+    else
+        return query
+            select sluice.send_batch(queue_name, msgs, deduplication_keys, headers, pgmq._visible_from(delay), deduplication);
+    end if;
+end;
+$$;
+
+comment on function sluice.send_batch(text, jsonb[], text[], jsonb[], integer, jsonb) is
+    'Append messages, visible after delay seconds, except duplicates by their keys; returns for each the msg_id of its first send. deduplication is as for sluice.send.';
+revoke execute on function sluice.send_batch(text, jsonb[], text[], jsonb[], integer, jsonb) from public;
+grant execute on function sluice.send_batch(text, jsonb[], text[], jsonb[], integer, jsonb) to sluice_admin, sluice_writer;
