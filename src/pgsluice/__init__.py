@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from pgsluice.errors import LogInUseError as LogInUseError
     from pgsluice.errors import LogNotFoundError as LogNotFoundError
     from pgsluice.errors import LogStateError as LogStateError
+    from pgsluice.errors import MessageFailedError as MessageFailedError
     from pgsluice.errors import MissingExtraError as MissingExtraError
     from pgsluice.errors import MissingJavaError as MissingJavaError
     from pgsluice.errors import NotInstalledError as NotInstalledError
@@ -53,6 +54,9 @@ if TYPE_CHECKING:
     from pgsluice.errors import QueueNameError as QueueNameError
     from pgsluice.errors import QueueNotFoundError as QueueNotFoundError
     from pgsluice.errors import ReadOnlyError as ReadOnlyError
+    from pgsluice.errors import ResultError as ResultError
+    from pgsluice.errors import ResultNotKeptError as ResultNotKeptError
+    from pgsluice.errors import ResultTimeoutError as ResultTimeoutError
     from pgsluice.errors import RetryableError as RetryableError
     from pgsluice.errors import ScheduleNotFoundError as ScheduleNotFoundError
     from pgsluice.errors import SchemaChangeError as SchemaChangeError

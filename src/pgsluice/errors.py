@@ -234,6 +234,22 @@ class HandlerError(SluiceError):
     """A handler misused its connection, or returned what is not an outcome: `Done`, `Retry`, `Release` or `Reject`."""
 
 
+class ResultError(SluiceError):
+    """The result of a message cannot be returned, now or ever: the base class of the next three."""
+
+
+class MessageFailedError(ResultError):
+    """The message of the awaited result was dead-lettered; the error has that of its last attempt."""
+
+
+class ResultNotKeptError(ResultError):
+    """The message has no kept result: it was deleted or never sent, its handler keeps none, or the result expired."""
+
+
+class ResultTimeoutError(ResultError, TimeoutError):
+    """The message was not settled within the timeout; it is still handled."""
+
+
 class RetryableError(SluiceError):
     """Transient error of the server: roll back and retry the transaction."""
 

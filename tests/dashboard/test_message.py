@@ -51,6 +51,21 @@ def test_history_and_attempts_are_shown(acting, work, sent):
         assert f"/act/{act}?queue=a%2Fb+%3Cc%3E&amp;msg_id=1" in text
 
 
+@pytest.mark.parametrize("result", ["1.10", "null"])
+def test_kept_result_is_shown_also_if_its_message_was_deleted(
+    client, connection, work, sent, result
+):
+    work.read("a/b <c>", 600, 1)
+    finish = "select sluice.finish('a/b <c>', '{1}', '{1}', %s, '1 hour', false)"
+    connection.execute(finish, [f"[{result}]"])
+
+    text = client.get(sent).text
+
+    assert "<h2>Result</h2>" in text
+    assert f">{result}</pre>" in text
+    assert "The kept result of its handler expires" in text
+
+
 def test_dead_and_archived_messages_are_found(acting, work, sent):
     (message,) = work.read("a/b <c>", 600, 1)
     work.reject("a/b <c>", message.msg_id, message.read_ct, "bad", "trace")

@@ -39,7 +39,7 @@ KINDS = (
         r"sluice\.(claim|outcome|redelivery|key_|turn|waiting_event|parked_key|share_)",
     ),
     ("dead", r"sluice\.dead_letter"),
-    ("delivery", r"sluice\.(attempt|queue_start|inbox|queue_stream|queue_turn|started)"),
+    ("delivery", r"sluice\.(attempt|queue_start|inbox|result|queue_stream|queue_turn|started)"),
     ("send", r"sluice\.(deduplication_key|sink|stage_|stage|delayed)"),
     ("lock", r"sluice\.lock$"),
     ("failure", r"sluice\.failure$"),  # a claim retries due events, and records a log that fails
@@ -242,6 +242,7 @@ select sluice.reject('orders', 3::bigint, 1, '{MESSAGE}');
 select sluice.schedule('nightly', 'orders', '{{"word": "{MESSAGE}"}}'::jsonb, '0 3 * * *');
 select sluice.sink_commit('importer', 7);
 select sluice.once('mailer', '{KEY}');
+select sluice.store_results('orders', '{{2}}', '[{{"word": "{MESSAGE}"}}]', '1 hour');
 select sluice.set_queue_options('orders', '{{"key_concurrency": 1, "rate": 1000, "when_waiting": "park"}}');
 insert into sluice.parked_key select limits_id, 1, '{KEY}', 8, now() from sluice.queue_settings;
 select pgmq.bind_topic('orders.*', 'orders');

@@ -14,6 +14,7 @@ from typing import Any
 
 from pgsluice.errors import PayloadError
 from pgsluice.outcome import Done, Reject, Release, Retry
+from pgsluice.worker.app.app import App
 from pgsluice.worker.handlers.handler import Batch, Execution
 from support.runtime import spec_for
 
@@ -150,3 +151,12 @@ def cancellable(path: str) -> None:
     Path(path).write_text(str(os.getpid()))
     time.sleep(60)
     Path(path).with_suffix(".end").touch()
+
+
+sizes = App(name="sizes")
+
+
+@sizes.handler("sizes", name="tested", keep_result="1h", execution="process")
+def size(width: int) -> dict[str, int]:
+    """Return a result from a process."""
+    return {"width": width}

@@ -750,10 +750,10 @@ def test_the_pools_connection_is_given_back_as_it_was(observer, log_name, worker
 
 def test_a_consumer_is_not_woken_for_what_only_share_groups_can_take(pool, observer, log_name):
     consumer = EventConsumer(pool, log_name, "c", on_event=lambda *_: None)
-    channel = value(observer, "select sluice.notify_channel(%s, true)", log_name)
+    channel = value(observer, "select sluice.notify_channel(%s, 'log')", log_name)
     with pool.connection() as session:
         session.autocommit = True
-        session.execute("select sluice.listen(%s, true)", [log_name])
+        session.execute("select sluice.listen(%s, 'log')", [log_name])
         drained = []
         for payload in ("", "7"):
             observer.execute("select pg_notify(%s, %s)", [channel, payload])

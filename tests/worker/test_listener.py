@@ -521,11 +521,11 @@ async def test_a_log_that_is_created_again_is_listened_to_on_its_new_channel(wor
         place = listener.subscribe_log("again").place
         await until(lambda: place in listener._channels, "the listener to listen")
         observer.execute("select pgq.drop_queue('again'), pgq.create_queue('again')")
-        channel = value(observer, "select sluice.notify_channel('again', true)")
+        channel = value(observer, "select sluice.notify_channel('again', 'log')")
         await until(lambda: listener._channels.get(place) == channel, "the new channel", 5)
         observer.execute("select pgq.drop_queue('again')")
         await until(lambda: place in listener._missing, "the drop to be noticed", 5)
         observer.execute("select pgq.create_queue('again')")
-        channel = value(observer, "select sluice.notify_channel('again', true)")
+        channel = value(observer, "select sluice.notify_channel('again', 'log')")
         await until(lambda: listener._channels.get(place) == channel, "the third channel", 10)
     observer.execute("select pgq.drop_queue('again')")

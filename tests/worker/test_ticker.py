@@ -82,7 +82,7 @@ def test_rolled_back_events_do_not_count_as_events_without_a_tick_for_ever(pool,
 def test_claim_waiter_is_woken_between_two_ticks(pool, observer, worker_url, log):
     observer.execute("select sluice.create_group(%s, 'g')", [log])
     with psycopg.connect(worker_url, autocommit=True) as listener:
-        listener.execute("select sluice.listen(%s, true)", [log])
+        listener.execute("select sluice.listen(%s, 'log')", [log])
         received = []
 
         def wakes():
@@ -104,7 +104,7 @@ def test_first_event_after_a_pause_wakes_claim_waiters_and_is_ticked(
     EventLog(observer).insert_event(log, "t", "x")
     ticker = Ticker(pool, period_min_s=60, period_max_s=60)
     with psycopg.connect(worker_url, autocommit=True) as listener:
-        listener.execute("select sluice.listen(%s, true)", [log])
+        listener.execute("select sluice.listen(%s, 'log')", [log])
         listener.execute('unlisten "sluice.ticker"')
         with running(ticker):
             assert [n.payload for n in listener.notifies(timeout=10, stop_after=1)] == ["2"]
@@ -162,7 +162,7 @@ def test_waiting_claims_are_notified_between_ticks_once_a_tick_has_been_taken(
         with running(Ticker(pool, period_min_s=0.4, period_max_s=0.4)):
             assert any(listener.notifies(timeout=10, stop_after=1)), "a heartbeat without events"
             listener.execute('unlisten "sluice.ticker"')
-            listener.execute("select sluice.listen(%s, true)", [log])
+            listener.execute("select sluice.listen(%s, 'log')", [log])
             payloads = []
             for _ in range(2):
                 EventLog(observer).insert_event(log, "t", "x")

@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     from pgsluice.client.records import RoutingMatch as RoutingMatch
     from pgsluice.client.records import StoredMessage as StoredMessage
     from pgsluice.client.records import TopicBinding as TopicBinding
+    from pgsluice.client.result_records import MessageResult as MessageResult
     from pgsluice.client.retry_records import BegunAttempt as BegunAttempt
     from pgsluice.client.retry_records import FailedMessage as FailedMessage
     from pgsluice.client.retry_records import FailingMessages as FailingMessages

@@ -463,6 +463,7 @@ SENTENCES: dict[str, dict[str, Sentence]] = {
         "dead letter": "Nothing, until it is redriven or purged",
         "retention": "Retention deletes it from the archive, once every export has verified it",
         "no retention": "It stays in the archive: the queue has no retention",
+        "result expires": "The kept result of its handler expires",
         "never visible": "It stays invisible until pgmq.set_vt sets its visibility timeout",
         "stream": "Its stream settles it with its micro-batch",
         "next of key": "The next message of the key to claim is {first_msg_id}",

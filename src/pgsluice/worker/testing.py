@@ -293,6 +293,9 @@ class _NoSource:
     def acknowledgement(self, _delivery: Delivery) -> Call[Result]:
         return no_change("lost" if self._lost else "done")
 
+    def storing(self, _delivery: Delivery, _returned: str) -> Call[None] | None:
+        return None
+
 
 class _Given:
     """Lends the connection that the test passed, and leaves it open."""

@@ -27,7 +27,7 @@ def ticker(database, connection):
 @pytest.fixture
 def listener(database, connection, ticker):
     with database.connect() as session:
-        (channel,) = rows(session, "select sluice.notify_channel('changes', true)")[0]
+        (channel,) = rows(session, "select sluice.notify_channel('changes', 'log')")[0]
         yield Listener(session, channel)
 
 

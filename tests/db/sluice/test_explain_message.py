@@ -270,6 +270,20 @@ def test_message_of_a_schedule_names_it(queue):
     assert facts(queue, 1, "history") == ["Sent by schedule nightly"]
 
 
+@pytest.mark.parametrize("is_archived", [True, False], ids=["archived", "deleted"])
+def test_message_with_a_kept_result_names_its_end(queue, send, is_archived):
+    msg_id = send()
+    queue.execute("select pgmq.read('orders', 30, 1)")
+    queue.execute(
+        "select sluice.finish('orders', %s, '{1}', '[1]', '1 day', %s)", [[msg_id], is_archived]
+    )
+    kept = "The kept result of its handler expires"
+    assert kept in facts(queue, msg_id, "next")
+
+    queue.execute("update sluice.result set expires_at = now()")
+    assert kept not in facts(queue, msg_id, "next")
+
+
 def test_archived_message_names_retention_and_exports(queue, send):
     msg_id = send()
     claim(queue)

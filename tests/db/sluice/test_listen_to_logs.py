@@ -13,15 +13,15 @@ def channels(connection):
 
 
 def test_it_listens_to_the_channel_of_the_log(log):
-    channel = value(log, "select sluice.listen('log', true)")
+    channel = value(log, "select sluice.listen('log', 'log')")
 
-    assert channel == value(log, "select sluice.notify_channel('log', true)")
+    assert channel == value(log, "select sluice.notify_channel('log', 'log')")
     assert channels(log) == [channel]
 
 
 def test_it_takes_effect_with_the_commit(log, database):
     with database.connect(autocommit=False) as connection:
-        connection.execute("select sluice.listen('log', true)")
+        connection.execute("select sluice.listen('log', 'log')")
         connection.rollback()
 
         assert channels(connection) == []
@@ -29,7 +29,7 @@ def test_it_takes_effect_with_the_commit(log, database):
 
 def test_a_log_that_does_not_exist_is_an_error(log):
     with pytest.raises(psycopg.Error) as caught:
-        log.execute("select sluice.listen('nope', true)")
+        log.execute("select sluice.listen('nope', 'log')")
 
     assert caught.value.sqlstate == "PQ001"
 
@@ -37,7 +37,7 @@ def test_a_log_that_does_not_exist_is_an_error(log):
 def test_a_reader_is_notified_of_each_tick(log, database, role):
     log.execute(f"grant sluice_reader to {role}")
     with database.connect(user=role) as reader:
-        channel = value(reader, "select sluice.listen('log', true)")
+        channel = value(reader, "select sluice.listen('log', 'log')")
         log.execute("select pgq.insert_event('log', 't', 'x')")
         tick_id = value(log, "select sluice.log_tick('log')")
 
@@ -48,14 +48,14 @@ def test_a_reader_is_notified_of_each_tick(log, database, role):
 
 def test_it_leaves_the_other_logs(log):
     log.execute("select pgq.create_queue('other')")
-    log.execute("select sluice.listen('log', true)")
-    channel = value(log, "select sluice.listen('other', true)")
+    log.execute("select sluice.listen('log', 'log')")
+    channel = value(log, "select sluice.listen('other', 'log')")
 
-    log.execute("select sluice.unlisten('log', true)")
+    log.execute("select sluice.unlisten('log', 'log')")
 
     assert rows(log, "select * from pg_listening_channels()") == [(channel,)]
 
 
 def test_of_a_log_that_does_not_exist_it_is_nothing(log):
-    log.execute("select sluice.unlisten('nope', true)")
-    log.execute("select sluice.unlisten(null, true)")
+    log.execute("select sluice.unlisten('nope', 'log')")
+    log.execute("select sluice.unlisten(null, 'log')")

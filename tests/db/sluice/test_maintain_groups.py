@@ -159,7 +159,7 @@ def test_a_group_that_is_being_claimed_from_is_not_waited_for(database, connecti
 def test_listener_is_woken_when_an_event_becomes_due_for_redelivery(database, connection, group):
     claim_id = claim(connection)
     with database.connect() as listener:
-        listener.execute("select sluice.listen('changes', true)")
+        listener.execute("select sluice.listen('changes', 'log')")
         maintain(connection)
         connection.execute("select pg_notify('done', '')")
         assert list(listener.notifies(timeout=0.05)) == []

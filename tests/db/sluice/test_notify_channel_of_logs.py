@@ -23,7 +23,7 @@ def log(connection):
     ],
 )
 def test_each_tick_is_notified_once_by_its_ticker(database, connection, log, call):
-    channel = value(connection, "select sluice.notify_channel('changes', true)")
+    channel = value(connection, "select sluice.notify_channel('changes', 'log')")
     assert channel == "sluice.log_1"
     with database.connect() as listener:
         listener.execute(f'listen "{channel}"')
@@ -50,5 +50,5 @@ def test_nothing_is_notified_while_notifications_pile_up(database, connection, l
 
 def test_an_unknown_log_is_an_error(connection):
     with pytest.raises(psycopg.Error) as caught:
-        connection.execute("select sluice.notify_channel('missing', true)")
+        connection.execute("select sluice.notify_channel('missing', 'log')")
     assert caught.value.sqlstate == "PQ001"

@@ -21,7 +21,7 @@ def ticker(database, group):
 def notified(database, group):
     """A function that returns the log's notifications since its last call."""
     with database.connect() as session, database.connect() as other:
-        session.execute("select sluice.listen('changes', true)")
+        session.execute("select sluice.listen('changes', 'log')")
         session.execute("listen done")
 
         def drain():

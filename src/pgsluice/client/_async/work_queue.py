@@ -16,6 +16,7 @@ from pgsluice.client.calls import (
     partitions,
     pgmq,
     reading,
+    results,
     retries,
     settings,
 )
@@ -28,6 +29,7 @@ from pgsluice.client.records import (
     StoredMessage,
     TopicBinding,
 )
+from pgsluice.client.result_records import MessageResult
 from pgsluice.client.retry_records import FailedMessage
 from pgsluice.client.settings_records import Change, QueueOptions, QueueSettings
 from pgsluice.client.sources import AsyncConnectable
@@ -1022,3 +1024,17 @@ class AsyncWorkQueue:
         return await self._runner.run(
             pgmq.send_batch_topic(routing_key, messages, headers=headers, delay=delay)
         )
+
+    async def get_result(self, queue_name: str, msg_id: int) -> MessageResult:
+        """Return the state of a message, and the result of its handler if one is kept.
+
+        Args:
+            queue_name: An existing queue, whose handler has the option `keep_result`.
+            msg_id: The message, as returned by the send.
+
+        Returns:
+            The state and the result; the state `gone` also for an id that was never used.
+
+        Source: `sluice.get_result`.
+        """
+        return await self._runner.run(results.get_result(queue_name, msg_id))

@@ -66,14 +66,19 @@ def settle_done(
     the queue, and not enqueued_at.
     """
     function: LiteralString = "sluice.archive" if keep else "sluice.delete"
+    arguments: LiteralString = "(%s::text, %s::bigint[], %s::integer[], null::timestamptz[])"
+    return others_of_done(function + arguments, queue_name, messages)
+
+
+def others_of_done(
+    function: LiteralString, queue_name: str, messages: Sequence[Message], *more: Any
+) -> Call[dict[int, ClaimOutcome]]:
+    """Return the call of a function that finishes messages, with the outcomes other than `done`, by position."""
     others: LiteralString = (
         "select count(*), array_agg(ordinality - 1) filter (where outcome is distinct from 'done'), "
         "array_agg(outcome) filter (where outcome is distinct from 'done') from "
     )
-    arguments: LiteralString = (
-        "(%s::text, %s::bigint[], %s::integer[], null::timestamptz[]) with ordinality as settled"
-    )
-    sql: LiteralString = others + function + arguments
+    sql: LiteralString = others + function + " with ordinality as settled"
 
     def read(rows: Sequence[tuple[Any, ...]]) -> dict[int, ClaimOutcome]:
         ((qty, positions, outcomes),) = rows
@@ -84,7 +89,7 @@ def settle_done(
             for position, outcome in zip(positions or (), outcomes or (), strict=True)
         }
 
-    return Call(sql, (queue_name, *claims_of(messages)), read, queue_name)
+    return Call(sql, (queue_name, *claims_of(messages), *more), read, queue_name)
 
 
 @method(WorkQueue, name="extend_claimed")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, LiteralString, NamedTuple
+from typing import Any, Literal, LiteralString, NamedTuple
 
 from pgsluice.client.calls.call import Call, nothing, one, record, scalar
+
+ChannelKind = Literal["queue", "log", "results"]
 
 
 class QueueIds(NamedTuple):
@@ -82,16 +84,16 @@ class QueuePoll(NamedTuple):
     cost_s: float
 
 
-def listen(queue_name: str | None, *, is_log: bool = False) -> Call[str | None]:
-    return Call("select sluice.listen(%s::text, %s::boolean)", (queue_name, is_log), scalar)
+def listen(queue_name: str | None, kind: ChannelKind = "queue") -> Call[str | None]:
+    return Call("select sluice.listen(%s::text, %s::text)", (queue_name, kind), scalar)
 
 
-def unlisten(queue_name: str, *, is_log: bool = False) -> Call[None]:
-    return Call("select sluice.unlisten(%s::text, %s::boolean)", (queue_name, is_log), nothing)
+def unlisten(queue_name: str, kind: ChannelKind = "queue") -> Call[None]:
+    return Call("select sluice.unlisten(%s::text, %s::text)", (queue_name, kind), nothing)
 
 
-def notify_channel(queue_name: str, *, is_log: bool = False) -> Call[str]:
-    return Call("select sluice.notify_channel(%s::text, %s::boolean)", (queue_name, is_log), scalar)
+def notify_channel(queue_name: str, kind: ChannelKind = "queue") -> Call[str]:
+    return Call("select sluice.notify_channel(%s::text, %s::text)", (queue_name, kind), scalar)
 
 
 def notifier_age() -> Call[float | None]:

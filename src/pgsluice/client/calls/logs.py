@@ -374,7 +374,7 @@ def listen_log(queue_name: str) -> Call[str]:
 
     Source: `sluice.listen`.
     """
-    return Call("select sluice.listen(%s::text, true)", (queue_name,), scalar)
+    return Call("select sluice.listen(%s::text, 'log'::text)", (queue_name,), scalar)
 
 
 @method(EventLog)
@@ -383,7 +383,7 @@ def unlisten_log(queue_name: str) -> Call[None]:
 
     Source: `sluice.unlisten`.
     """
-    return Call("select sluice.unlisten(%s::text, true)", (queue_name,), nothing)
+    return Call("select sluice.unlisten(%s::text, 'log'::text)", (queue_name,), nothing)
 
 
 # For workers: waits for another session of the same consumer no longer than lock_timeout. The setting ends with the

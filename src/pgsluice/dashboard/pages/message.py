@@ -32,6 +32,8 @@ def message(request: Request) -> Response:
     attempts = database.part(
         lambda s: s.operations.list_attempts(name, [msg_id]), "attempts", name, msg_id
     )
+    result = database.part(lambda s: s.queues.get_result(name, msg_id), "result", name, msg_id)
+    kept = result.value if result.value and result.value.expires_at else None
     message = explained.value[0].detail if explained.value else {}
     state = message.get("state", "")
     return page(
@@ -54,6 +56,7 @@ def message(request: Request) -> Response:
             for each in stored.value or ()
         ],
         attempts=attempts,
+        result=None if kept is None else _shown(dashboard, name, kept.result),
         is_cut=any(is_failure_cut(each.error, each.trace) for each in attempts.value or ()),
         get=command("queue browse", name, str(msg_id)),
     )

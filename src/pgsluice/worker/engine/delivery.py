@@ -105,6 +105,7 @@ class Settlement:
             the outcome is not applied yet.
         next_retry_s: For the result `retry`, seconds until the next attempt; None: unknown to the source.
         delay_min_s: For `Retry`, the least seconds until the next attempt.
+        returned: For `Done`, what the handler returned, as JSON text, if its handler keeps results.
     """
 
     outcome: Outcome
@@ -112,6 +113,7 @@ class Settlement:
     result: Result | None = None
     next_retry_s: float | None = None
     delay_min_s: float | None = None
+    returned: str | None = None
 
     @property
     def requested(self) -> Result:

@@ -7,13 +7,15 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from types import FunctionType, SimpleNamespace
-from typing import Any, TypeVar, get_args, get_origin
+from types import FunctionType, SimpleNamespace, UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin
 
 from pgsluice.client.limit_records import WhenWaiting
 from pgsluice.client.payload_type import PayloadType, payload_type, resolve_hints
 from pgsluice.client.unique import Unique
+from pgsluice.durations import EXAMPLES, SECONDS_MAX, parse_duration
 from pgsluice.errors import ArgumentError
+from pgsluice.outcome import Outcome
 from pgsluice.worker.handlers.handler import (
     Batch,
     ConsumerRoute,
@@ -147,10 +149,35 @@ def read_signature(function: Callable[..., Any], *, is_batch: bool) -> Signature
 def _annotation_of(function: FunctionType, parameter: inspect.Parameter, name: str) -> Any:
     if parameter.annotation is parameter.empty:
         return Any
+    return _resolved(function, parameter.annotation, name)
+
+
+def _resolved(function: Callable[..., Any], annotation: Any, name: str) -> Any:
     # Only this annotation: names in the others may not be defined at run time.
-    holder = SimpleNamespace(__annotations__={"payload": parameter.annotation})
+    holder = SimpleNamespace(__annotations__={"annotation": annotation})
     globals_ = inspect.unwrap(function).__globals__
-    return resolve_hints(holder, name, globals_)["payload"]
+    return resolve_hints(holder, name, globals_)["annotation"]
+
+
+def result_type_of(function: Callable[..., Any]) -> PayloadType:
+    """Return the type of a function's results, by its annotation without the outcomes.
+
+    Raises:
+        ArgumentError: The type has no JSON form.
+    """
+    name = f"{function.__module__}.{function.__qualname__}"
+    returned = inspect.signature(function).return_annotation
+    if returned is inspect.Signature.empty:
+        return payload_type(Any)
+    annotation = _resolved(function, returned, name)
+    is_union = get_origin(annotation) in (Union, UnionType)
+    members = get_args(annotation) if is_union else (annotation,)
+    values = tuple(each for each in members if not _is_outcome(each))
+    return payload_type(Union[values] if values else None)  # noqa: UP007 - of a tuple
+
+
+def _is_outcome(annotation: Any) -> bool:
+    return inspect.isclass(annotation) and issubclass(annotation, Outcome)
 
 
 def _item_of(annotation: Any, name: str, parameter_name: str) -> Any:
@@ -229,6 +256,10 @@ def make_spec(
         "retry_on": tuple(options.get("retry_on", ())),
         "give_up_on": tuple(options.get("give_up_on", ())),
     }
+    keep_result = options.get("keep_result")
+    if keep_result is not None:
+        made["keep_result_s"] = _seconds(keep_result, f"keep_result of handler {made['name']!r}")
+        made["result_type"] = result_type_of(function)
     spec = HandlerSpec(**{**_of(HandlerSpec, options), **made})
     check_spec(spec)
     return spec, payload
@@ -251,6 +282,18 @@ def _weights(weights: Any, name: str) -> tuple[int, ...]:
             f"priority_weights of handler {name!r} is {weights!r}; use 2 to 9 whole numbers, 0 or more and not all 0"
         )
     return tuple(weights)
+
+
+def _seconds(value: Any, name: str) -> float:
+    """Return a duration in seconds, given as a number or as text."""
+    seconds = parse_duration(value) if isinstance(value, str) else value
+    if (
+        not isinstance(seconds, int | float)
+        or isinstance(seconds, bool)
+        or not 0 < seconds <= SECONDS_MAX
+    ):
+        raise ArgumentError(f"{name} is {value!r}; use more than 0 seconds, or one of: {EXAMPLES}")
+    return float(seconds)
 
 
 def _of(kind: type[HandlerSpec | Limits], options: HandlerOptions) -> dict[str, Any]:
@@ -291,6 +334,10 @@ def check_spec(spec: HandlerSpec) -> None:
                 f"mode='transaction' of handler {spec.name!r} handles one message at a time in this process; "
                 f"omit {option}, or the mode"
             )
+    if spec.result_type is not None and spec.batch is not None:
+        raise ArgumentError(
+            f"handler {spec.name!r} is for batches, which does not support keep_result; omit one of them"
+        )
     if not isinstance(spec.route, QueueRoute):
         _check_log_options(spec)
 
@@ -348,6 +395,10 @@ def _check_exceptions(spec: HandlerSpec) -> None:
 
 def _check_log_options(spec: HandlerSpec) -> None:
     limits, usual = spec.limits, Limits()
+    if spec.result_type is not None:
+        raise ArgumentError(
+            f"handler {spec.name!r} is for a log, which does not support keep_result; omit it"
+        )
     of_queues = ["fleet_concurrency", "key_concurrency", "rate", "rate_s", "when_waiting"]
     of_queues += ["priority_weights"]
     if isinstance(spec.route, ConsumerRoute):

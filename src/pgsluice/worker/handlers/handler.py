@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, Literal
 
 from pgsluice.client.limit_records import WhenWaiting
+from pgsluice.client.payload_type import PayloadType
 from pgsluice.client.unique import Unique
 from pgsluice.worker.handlers.retry import RetryPolicy
 
@@ -151,6 +152,8 @@ class HandlerSpec:
         takes_context: True if the function has a second parameter.
         batch: Batching, or None: one message per call.
         limits: Concurrency and rate limits.
+        result_type: Type of its kept results; None: it keeps none.
+        keep_result_s: Seconds for which a result is kept.
         transactions: Opens its transactions, as `on` of `Context.transaction`; None: connections of the worker.
     """
 
@@ -169,6 +172,8 @@ class HandlerSpec:
     retry_on: tuple[type[BaseException], ...] = ()
     give_up_on: tuple[type[BaseException], ...] = ()
     keep: Literal["archive", "delete"] = "archive"
+    result_type: PayloadType | None = None
+    keep_result_s: float = 0.0
     transactions: Any = None
     unique: Unique | None = None
 

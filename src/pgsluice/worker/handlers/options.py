@@ -36,6 +36,8 @@ class HandlerOptions(TypedDict, total=False):
         execution: `loop` for `async def`; for `def` `thread`, or `process` for handlers that compute or may crash.
             Default: `loop` or `thread`.
         keep: Archive or delete done messages of a queue. Default: archive.
+        keep_result: Keep what the handler returns for this time, in seconds or as text such as `"1h"`, for
+            `Handler.result`. Queues only, without `batch`. Default: results are not kept.
         concurrency: Maximum concurrency in one process, 1 or more. Default: 10.
         fleet_concurrency: Maximum concurrency across all processes, 1 or more. Queues only, as are the next five.
             They are limits of the queue, stored when a worker starts or by `App.create_queues`, unless an operator set
@@ -72,6 +74,7 @@ class HandlerOptions(TypedDict, total=False):
     mode: Mode | Literal["lease", "transaction"]
     execution: Execution | Literal["loop", "thread", "process"] | None
     keep: Literal["archive", "delete"]
+    keep_result: float | str | None
     concurrency: int
     fleet_concurrency: int | None
     key_concurrency: int | None

@@ -1,12 +1,15 @@
-"""A decorated handler: callable as the function, with methods to send to it."""
+"""A decorated handler: callable as the function, with methods to send to it and to wait for results."""
 
 from __future__ import annotations
 
+import asyncio
 import functools
-from collections.abc import Callable, Iterable
-from typing import Any, Generic, ParamSpec, TypeVar, Unpack
+import threading
+from collections.abc import Callable, Coroutine, Iterable
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, overload
 
 from pgsluice.client.sources import AsyncConnectable, Connectable
+from pgsluice.worker.handlers.awaiting import Awaited, wait_for_result, wait_for_result_async
 from pgsluice.worker.handlers.declare import places_of
 from pgsluice.worker.handlers.handler import HandlerSpec, QueueRoute
 from pgsluice.worker.handlers.middleware import Middleware
@@ -14,13 +17,17 @@ from pgsluice.worker.handlers.options import SendManyOptions, SendOptions
 from pgsluice.worker.handlers.sending import Sending, listed
 from pgsluice.worker.handlers.sending_pools import SendingPools
 
+if TYPE_CHECKING:
+    from pgsluice.worker.wakeups.subscription import Subscription
+
 Payload = TypeVar("Payload")
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
+Value = TypeVar("Value")
 
 
 class Handler(Generic[Payload, Parameters, Result]):
-    """A function that handles messages, with methods to send to it. Made by `App.handler`.
+    """A function that handles messages, with methods to send to it and to wait for results. Made by `App.handler`.
 
     Calling it calls the function directly, for tests.
 
@@ -201,3 +208,66 @@ class Handler(Generic[Payload, Parameters, Result]):
         """Like `retry_now`, in an event loop."""
         call = self.sending.retry_now(message_id)
         return await (await self._pools.async_runner(connection)).run(call)
+
+    @overload
+    def result(
+        self: Handler[Payload, Parameters, Coroutine[Any, Any, Value]],
+        msg_id: int,
+        *,
+        timeout_s: float,
+    ) -> Value: ...
+
+    @overload
+    def result(self, msg_id: int, *, timeout_s: float) -> Result: ...
+
+    def result(self, msg_id: int, *, timeout_s: float) -> Any:
+        """Wait until a message is settled, and return what its handler returned.
+
+        The handler needs the option `keep_result`. One connection of the process listens for all waits; it is opened
+        on first use, and closed by `App.close`. Behind a pooler in transaction mode the wait polls at least once a
+        second. It needs the role `sluice_reader`.
+
+        Args:
+            msg_id: The message, as returned by `send`. A message that was sent in a transaction must be committed.
+            timeout_s: Seconds to wait, 0 or more.
+
+        Returns:
+            The value, as the return type of the function; None for `Done` or nothing.
+
+        Raises:
+            MessageFailedError: The message was dead-lettered; the error has that of its last attempt.
+            ResultNotKeptError: It was deleted or never sent, or its result has expired.
+            ResultTimeoutError: The timeout has passed.
+            ArgumentError: The handler keeps no results, or an argument is out of range.
+            QueueNotFoundError: The queue does not exist.
+            PayloadError: The result does not match the return type, as one of another version of the handler.
+        """
+        awaited = Awaited(self.spec, msg_id, timeout_s)
+        return wait_for_result(
+            awaited,
+            self._pools.runner(None),
+            lambda woken: self._pools.listener().subscribe_result(
+                awaited.queue_name, msg_id, woken=woken
+            ),
+        )
+
+    @overload
+    async def result_async(
+        self: Handler[Payload, Parameters, Coroutine[Any, Any, Value]],
+        msg_id: int,
+        *,
+        timeout_s: float,
+    ) -> Value: ...
+
+    @overload
+    async def result_async(self, msg_id: int, *, timeout_s: float) -> Result: ...
+
+    async def result_async(self, msg_id: int, *, timeout_s: float) -> Any:
+        """Like `result`, in an event loop."""
+        awaited = Awaited(self.spec, msg_id, timeout_s)
+
+        async def subscribe(woken: threading.Event) -> Subscription:
+            listener = await asyncio.to_thread(self._pools.listener)  # connects once
+            return listener.subscribe_result(awaited.queue_name, msg_id, woken=woken)
+
+        return await wait_for_result_async(awaited, await self._pools.async_runner(None), subscribe)

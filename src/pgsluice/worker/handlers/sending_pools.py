@@ -1,4 +1,4 @@
-"""Connections for sending: the caller's, or a small shared pool."""
+"""Connections for sending: the caller's, or a small shared pool; and the listener for results."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from psycopg import AsyncConnection, Connection
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
@@ -20,6 +20,9 @@ from pgsluice.errors import ArgumentError
 from pgsluice.frameworks import adapter_of, async_adapter_of
 from pgsluice.sessions import AsyncSluiceConnection, SluiceConnection
 from pgsluice.settings import Settings, variable
+
+if TYPE_CHECKING:
+    from pgsluice.worker.wakeups.listener import Listener
 
 # Further concurrent sends without a connection of their own wait for one.
 _CONNECTIONS_MAX = 4
@@ -53,6 +56,7 @@ class SendingPools:
         self._is_traced = is_traced
         self._lock = threading.Lock()
         self._pool: tuple[_Place, ConnectionPool[Any]] | None = None
+        self._listener: tuple[_Place, Listener] | None = None
         self._async_pools: weakref.WeakKeyDictionary[
             asyncio.AbstractEventLoop, tuple[_Place, AsyncConnectionPool[Any]]
         ] = weakref.WeakKeyDictionary()
@@ -78,10 +82,25 @@ class SendingPools:
         _require(connection, is_ours, _SYNC, "use send() or send_many() with it")
         return AsyncRunner(connection, is_traced=self._is_traced())
 
+    def listener(self) -> Listener:
+        """Return the listener of this process, which all waits for results share; it is started on first use."""
+        # Programs that only send do not import it.
+        from pgsluice.worker.wakeups.listener import Listener
+
+        place = self._place()
+        with self._lock:
+            if self._listener is None or self._listener[0] != place:
+                self._close_listener()
+                connect_timeout_s = Settings.load().connect_timeout_s
+                listener = Listener(self._reached().conninfo, connect_timeout_s=connect_timeout_s)
+                self._listener = (place, listener.__enter__())
+            return self._listener[1]
+
     def close(self) -> None:
-        """Close the pool of this process; the next send opens another."""
+        """Close the pool and the listener of this process; the next use opens others."""
         with self._lock:
             self._close_pool()
+            self._close_listener()
 
     async def aclose(self) -> None:
         """Close the pool of this event loop; the next send opens another."""
@@ -132,6 +151,11 @@ class SendingPools:
         held, self._pool = self._pool, None
         if held is not None and held[0][0] == os.getpid():
             held[1].close()
+
+    def _close_listener(self) -> None:
+        held, self._listener = self._listener, None
+        if held is not None and held[0][0] == os.getpid():
+            held[1].__exit__()
 
     def _place(self) -> _Place:
         # A forked process must not use its parent's connections; and tests may switch databases.

@@ -95,9 +95,8 @@ class AsyncListener:
         self._reason = "not started"
         self._subscriptions: dict[Place, set[AsyncSubscription | Subscription]] = {}
         self._channels: dict[Place, str] = {}  # of the current connection
-        self._missing: set[Place] = (
-            set()
-        )  # logs that do not exist or that the role may not listen to
+        # Those that do not exist or that the role may not listen to.
+        self._missing: set[Place] = set()
         self._reported: set[Place] = set()  # of these, the ones that were logged
         self._retry_at_s = math.inf
         self._other_channels: set[str] = (
@@ -106,6 +105,7 @@ class AsyncListener:
         self._heartbeats: Heartbeats | None = None
         self._backend_pid: int | None = None
         self._reliable: frozenset[Kind] = frozenset()
+        self._expected = {Kind.QUEUE}  # the kinds of the last subscriptions
         self.report_requested = asyncio.Event()  # cleared when it was reported
         self._nudge = asyncio.Event()
         self._is_closing = False
@@ -251,7 +251,8 @@ class AsyncListener:
 
     def _expected_heartbeats(self) -> set[Kind]:
         """Return the kinds whose heartbeats are expected."""
-        return {place.kind for place in self._subscriptions} or {Kind.QUEUE}
+        self._expected = {place.kind for place in self._subscriptions} or self._expected
+        return self._expected
 
     async def _check(self, link: ListenerConnection, heartbeats: Heartbeats) -> None:
         """Find out why no heartbeat arrives."""
@@ -277,8 +278,7 @@ class AsyncListener:
             await self._leave(link, place)
         for place in self._subscriptions.keys() - self._channels.keys() - self._missing:
             try:
-                call = calls.listen(place.name, is_log=place.kind is not Kind.QUEUE)
-                channel = await link.run(call)
+                channel = await link.run(calls.listen(place.name, place.kind.value))
             except (LogNotFoundError, PrivilegeError) as error:
                 if isinstance(error, LogNotFoundError):
                     self._retry_at_s = time.monotonic() + _RETRY_S
@@ -294,7 +294,7 @@ class AsyncListener:
         self._judge()
 
     async def _leave(self, link: ListenerConnection, place: Place) -> None:
-        await link.run(calls.unlisten(place.name, is_log=place.kind is not Kind.QUEUE))
+        await link.run(calls.unlisten(place.name, place.kind.value))
         del self._channels[place]
 
     async def _receive(self, connection: psycopg.AsyncConnection[Any], timeout_s: float) -> None:
@@ -343,12 +343,12 @@ class AsyncListener:
                     if payload == _DROPPED:  # `_follow` listens to a log created again
                         del self._channels[place]
                     self._heartbeats.record(place.kind, payload, now_s)
-                    self._wake(place)
+                    self._wake(place, payload)
         self._judge()
 
-    def _wake(self, place: Place) -> None:
-        for subscription in self._subscriptions.get(place, ()):
-            subscription.wake()
+    def _wake(self, place: Place, payload: str = "") -> None:
+        for subscription in tuple(self._subscriptions.get(place, ())):
+            subscription.wake(payload)
 
     def _judge(self) -> None:
         """Update the state from the heartbeats received."""
@@ -456,6 +456,12 @@ class Listener:
         """Return a subscription to an event log for one thread, like `subscribe` for a queue."""
         return self._subscribe(Place(Kind.LOG, log_name), woken)
 
+    def subscribe_result(
+        self, queue_name: str, msg_id: int, *, woken: threading.Event | None = None
+    ) -> Subscription:
+        """Return a subscription to the result of a message, like `subscribe` for a queue."""
+        return self._subscribe(Place(Kind.RESULTS, queue_name), woken, msg_id)
+
     def add(self, subscription: Subscription) -> None:
         """Add a subscription."""
         self._in_loop(lambda: self._inner.add(subscription))
@@ -472,8 +478,10 @@ class Listener:
         """Return the poll interval of one waiter in seconds while notifications arrive."""
         return self._inner.fallback_poll_s()
 
-    def _subscribe(self, place: Place, woken: threading.Event | None) -> Subscription:
-        subscription = Subscription(place, self, woken or threading.Event())
+    def _subscribe(
+        self, place: Place, woken: threading.Event | None, msg_id: int | None = None
+    ) -> Subscription:
+        subscription = Subscription(place, self, woken or threading.Event(), msg_id)
         self.add(subscription)
         return subscription
 

@@ -37,14 +37,18 @@ class ListenerState(StrEnum):
 
 
 class Kind(StrEnum):
-    """Kind of source, each with its own heartbeat."""
+    """Kind of what is waited for: messages, events, or results of the messages of a queue.
+
+    The first two have a heartbeat each. Results are notified by the sessions that settle, so they have none.
+    """
 
     QUEUE = "queue"
     LOG = "log"
+    RESULTS = "results"
 
 
 class Place(NamedTuple):
-    """A work queue or event log with waiters."""
+    """A work queue, event log or results of a queue, with waiters."""
 
     kind: Kind
     name: str
@@ -120,10 +124,12 @@ class Heartbeats:
             notifier_age_s is not None and notifier_age_s <= SILENCE * self.heartbeat_s
         )
         is_deaf = not is_own_received
-        for kind in expected:
+        for kind in expected | {Kind.RESULTS}:
             received_at_s = max(self.since_s, self.received_at_s.get(kind, 0.0))
             is_silent = now_s - received_at_s >= SILENCE * self.heartbeat_s
-            if kind is Kind.LOG:
+            if kind is Kind.RESULTS:
+                self.is_alive[kind] = is_own_received
+            elif kind is Kind.LOG:
                 if is_silent:  # a ticker leaves no other trace
                     self.is_alive[kind] = False
             elif not is_notifier_at_work:

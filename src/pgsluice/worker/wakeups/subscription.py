@@ -34,9 +34,14 @@ class _Waiting:
     """Wait state shared by both subscriptions."""
 
     def __init__(
-        self, place: Place, listener: AnyListener, woken: threading.Event | asyncio.Event
+        self,
+        place: Place,
+        listener: AnyListener,
+        woken: threading.Event | asyncio.Event,
+        msg_id: int | None = None,
     ) -> None:
         self.place = place
+        self._msg_id = None if msg_id is None else str(msg_id)
         self._listener = listener
         self._woken = woken
 
@@ -55,9 +60,10 @@ class _Waiting:
         """Unsubscribe from the listener."""
         self._listener.remove(self)
 
-    def wake(self) -> None:
-        """End the current wait, or the next one."""
-        self._woken.set()
+    def wake(self, payload: str = "") -> None:
+        """End the current wait, or the next one, unless the notification is for other messages."""
+        if self._msg_id is None or not payload or self._msg_id in payload.split(","):
+            self._woken.set()
 
     def interval_s(self, poll_interval_s: float) -> float:
         """Return the poll interval in seconds: as given, or the listener's while notifications arrive."""

@@ -15,7 +15,7 @@ create table sluice.idempotency_key (
     check (version is not null or kind <> 'sink')
 ) partition by list (kind);
 comment on table sluice.idempotency_key is
-    'Keys of what was done and is not to be done again, with their expiry: sent messages, side effects of handlers, and commits of sinks.';
+    'Keys of what was done and is not to be done again, with their expiry: sent messages, side effects of handlers with their results, and commits of sinks.';
 comment on column sluice.idempotency_key.expires_at is 'When it is no longer needed; null: never.';
 comment on column sluice.idempotency_key.owned_by is 'The role that stored the key; null: it counts for every role, and a sink gets the next one that commits to it.';
 create index idempotency_key_expires_at_idx on sluice.idempotency_key (expires_at) where expires_at is not null;
@@ -45,8 +45,17 @@ comment on table sluice.sink_commit is
     'The newest committed version of each sink, its key: written in the transaction of its rows, so that a repeated write adds nothing.';
 comment on column sluice.sink_commit.detail is 'Detail stored by the writer.';
 
+create table sluice.result partition of sluice.idempotency_key (
+    primary key (incarnation, msg_id),
+    check (detail is not null)
+) for values in ('result');
+comment on table sluice.result is 'Kept results of handlers, each with its message.';
+comment on column sluice.result.incarnation is 'The oid of the queue''s table.';
+comment on column sluice.result.detail is 'The result; JSON null for a handler that returned nothing.';
+
 -- Functions of the schemas' owner write the keys of other roles.
-grant select, insert, update, delete on sluice.idempotency_key, sluice.deduplication_key, sluice.inbox, sluice.sink_commit
+grant select, insert, update, delete on sluice.idempotency_key, sluice.deduplication_key, sluice.inbox, sluice.result, sluice.sink_commit
 to sluice_admin;
 grant select on sluice.inbox to sluice_reader;
+grant select, insert, update on sluice.result to sluice_reader;
 grant select on sluice.sink_commit to sluice_writer, pgq_writer, pgq_admin, sluice_monitor;

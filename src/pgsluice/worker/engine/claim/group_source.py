@@ -325,6 +325,10 @@ class GroupSource:
         # Not counted: already settled, so this handler's writes are committed.
         return call.then(lambda count: "done" if count > 0 else "lost")
 
+    def storing(self, _delivery: Delivery, _returned: str) -> Call[None] | None:
+        """As in `Source`."""
+        return None
+
     def forget(self, delivery: Delivery) -> None:
         """As in `Source`. A lost event is open on the server: the whole claim is not to be acknowledged any more."""
         if (claim := self._claims.get(delivery.fence)) is not None:

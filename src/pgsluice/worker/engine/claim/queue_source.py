@@ -12,7 +12,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from pgsluice.client import Message
 from pgsluice.client._async.runner import AsyncRunner
-from pgsluice.client.calls import Call, claims, limits, listeners, pgmq, retries, settings
+from pgsluice.client.calls import Call, claims, limits, listeners, pgmq, results, retries, settings
 from pgsluice.client.calls.limits import ClaimedMessage
 from pgsluice.client.records import ClaimOutcome
 from pgsluice.client.retry_records import BegunAttempt, FailedMessage
@@ -72,6 +72,7 @@ class QueueSource:
         self._limits = spec.limits
         self._declared_by = spec.declared_by
         self._is_kept = spec.keep == "archive"
+        self._keep_result_s = None if spec.result_type is None else spec.keep_result_s
         self._worker_id = worker_id
         self._records_first = spec.retry is not None and spec.retry.max_attempts == 1
         # Claims settled in a call whose reply was lost, with their lease expiry: until then only that call, if it was
@@ -278,6 +279,13 @@ class QueueSource:
         call = limits.fenced(keep(self._queue_name, [delivery.raw]), delivery.queue)
         return call.then(lambda replies: self._acknowledged(delivery, replies[0]))
 
+    def storing(self, delivery: Delivery, returned: str) -> Call[None] | None:
+        """As in `Source`."""
+        if self._keep_result_s is None:
+            return None
+        name, keep_s = self._queue_name, self._keep_result_s
+        return results.store_result(name, delivery.message_id, returned, keep_s=keep_s)
+
     def forget(self, delivery: Delivery) -> None:
         """As in `Source`. Nothing is kept per delivery."""
 
@@ -308,7 +316,12 @@ class QueueSource:
                     failed.append(delivery)
                     failures.append(failed_message(delivery, settlement))
         calls: list[tuple[Call[list[ClaimOutcome]], list[Delivery]]] = []
+        notify: list[Call[_Settlements]] = []
         if failed:
+            if self._keep_result_s is not None:
+                msg_ids = [delivery.message_id for delivery in failed]
+                announce = results.notify_results(self._queue_name, msg_ids)
+                notify.append(announce.then(lambda _nothing: {}))
             fail = retries.fail(
                 self._queue_name,
                 failures,
@@ -329,20 +342,31 @@ class QueueSource:
             )
             for call, deliveries in calls
         ]
+        others += notify
         return [self._settle_done(done, settlements), *others] if done else others
 
     def _settle_done(
         self, done: Sequence[Delivery], settlements: Mapping[Delivery, Settlement]
     ) -> Call[_Settlements]:
         """Return the call that archives or deletes done messages; nearly all have the same result."""
-        call = claims.settle_done(self._queue_name, _messages(done), keep=self._is_kept)
+        messages = _messages(done)
+        if self._keep_result_s is None:
+            call = claims.settle_done(self._queue_name, messages, keep=self._is_kept)
+        else:
+            call = results.finish(
+                self._queue_name,
+                messages,
+                [settlements[delivery].returned or "null" for delivery in done],
+                keep_s=self._keep_result_s,
+                is_archived=self._is_kept,
+            )
 
         def settled(others: dict[int, ClaimOutcome]) -> _Settlements:
-            results = dict.fromkeys(done, ACKNOWLEDGED)
+            applied = dict.fromkeys(done, ACKNOWLEDGED)
             for position, reply in others.items():
                 delivery = done[position]
-                results[delivery] = self._settled(delivery, settlements[delivery], reply)
-            return results
+                applied[delivery] = self._settled(delivery, settlements[delivery], reply)
+            return applied
 
         return call.then(settled)
 

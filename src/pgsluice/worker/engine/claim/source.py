@@ -90,6 +90,10 @@ class Source(Protocol):
         """Return the call that acknowledges a delivery, to be run in the handler's own transaction."""
         ...
 
+    def storing(self, delivery: Delivery, returned: str) -> Call[None] | None:
+        """Return the call that stores a result, as JSON text, in that transaction; None: none are kept."""
+        ...
+
     def forget(self, delivery: Delivery) -> None:
         """Drop what is kept of a delivery that will not be settled: its handler acknowledged it, or it is lost."""
         ...

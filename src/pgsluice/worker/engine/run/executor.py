@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -277,13 +278,20 @@ class Executor:
         child = self._reserved.pop(contexts[0], None)
         if child is None:  # middleware that calls a handler twice
             child = await self._processes.reserve(spec)
-        return await self._processes.run(child, Job.of(spec, payloads, contexts))
+        result = await self._processes.run(child, Job.of(spec, payloads, contexts))
+        # Middleware gets a value as the function returned it.
+        return _returned(spec, result) if isinstance(result, Settlement) else result
 
 
 def _payload(spec: HandlerSpec, context: AnyContext) -> Any:
     """Return the payload of a call, or a Settlement if it cannot be decoded; a process decodes it itself."""
     payload = context.delivery.payload
     return payload if spec.execution is Execution.PROCESS else decoded(spec, payload)
+
+
+def _returned(spec: HandlerSpec, settlement: Settlement) -> Any:
+    value = json.loads(settlement.returned or "null")
+    return None if value is None or spec.result_type is None else spec.result_type.decode(value)
 
 
 def _first(context: Any) -> BaseContext:

@@ -108,7 +108,8 @@ class ProcessPool:
             self._idle.append(child)
 
     async def run(self, child: Child, job: Job) -> Any:
-        """Call a handler in a reserved process; return its result, for a batch one settlement per message.
+        """Call a handler in a reserved process; return its outcome, the settlement if it has a result, for a
+        batch one settlement per message.
 
         Raises:
             RemoteError: The call failed, or the process died.
@@ -149,7 +150,7 @@ class ProcessPool:
 def _reply(settlement: Settlement) -> Any:
     if settlement.failure is not None and settlement.failure.error_type not in ("Retry", "Reject"):
         raise RemoteError(settlement)
-    return settlement.outcome
+    return settlement.outcome if settlement.returned is None else settlement
 
 
 class Child:

@@ -8,6 +8,7 @@ import zlib
 from collections.abc import AsyncIterable, Iterable, ValuesView
 from typing import Any
 
+from pgsluice.client.json_values import json_text
 from pgsluice.errors import HandlerError, PayloadError
 from pgsluice.outcome import Done, Outcome, Reject, Release, Retry
 from pgsluice.worker.engine.delivery import DONE, Failure, Settlement
@@ -25,7 +26,7 @@ def settlement_of_result(spec: HandlerSpec, result: Any) -> Settlement:
     if raised, or anything else, which means done.
     """
     if result is None:
-        return DONE
+        return DONE if spec.result_type is None else _returned(spec, None)
     if isinstance(result, type) and issubclass(result, BaseException):
         if not issubclass(result, Outcome) or result is Outcome:
             return failed(HandlerError(f"the handler returned the class {result.__name__}"))
@@ -48,7 +49,17 @@ def settlement_of_result(spec: HandlerSpec, result: Any) -> Settlement:
         for each in held:
             if isinstance(each, BaseException):
                 return settlement_of_error(spec, each)
-    return DONE
+    return DONE if spec.result_type is None else _returned(spec, result)
+
+
+def _returned(spec: HandlerSpec, result: Any) -> Settlement:
+    """Return the settlement of a done message with its result; one that is not of its type fails the attempt."""
+    assert spec.result_type is not None  # noqa: S101 - its handler keeps results
+    try:
+        value = None if result is None else spec.result_type.encode(result, "result")
+        return Settlement(Done(), returned=json_text(value, "result"))
+    except Exception as error:  # noqa: BLE001 - also from the user's types; a failure of this message
+        return settlement_of_error(spec, error)
 
 
 def settlements_of_results(spec: HandlerSpec, result: Any, qty: int) -> list[Settlement]:
@@ -81,6 +92,8 @@ def settlement_of_error(spec: HandlerSpec, error: BaseException) -> Settlement:
     if isinstance(error, BaseExceptionGroup):
         error = _only_outcome(error) or error
     if isinstance(error, Outcome):
+        if spec.result_type is not None and isinstance(error, Done):
+            return _returned(spec, None)
         return _requested(error)
     again = not isinstance(error, spec.give_up_on) and (
         not spec.retry_on or isinstance(error, spec.retry_on)

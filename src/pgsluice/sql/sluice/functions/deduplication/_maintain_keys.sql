@@ -70,6 +70,6 @@ end;
 $$;
 
 comment on function sluice._maintain_keys(integer) is
-    'Remove expired keys of messages, handlers and sinks, oldest first, at most keys_max; returns one row if it removed any.';
+    'Remove expired keys of messages, handlers and sinks, and expired results, oldest first, at most keys_max; returns one row if it removed any.';
 revoke execute on function sluice._maintain_keys(integer) from public;
 grant execute on function sluice._maintain_keys(integer) to sluice_admin;

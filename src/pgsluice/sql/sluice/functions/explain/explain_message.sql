@@ -143,6 +143,13 @@ begin
         select s.archive_retention into v_retention from sluice.queue_settings as s where s.queue_name = v_name;
     end if;
     return query
+        select 'next', r.expires_at, 'result expires', '{}'::jsonb
+        from sluice.result as r
+        where r.incarnation = format('pgmq.%I', v_table)::regclass::oid::bigint
+          and r.msg_id = m.msg_id
+          and r.expires_at > clock_timestamp()
+          and m.state in ('archived', 'gone');
+    return query
         select 'next', n.at, n.cause, '{}'::jsonb
         from (
             values

@@ -12,7 +12,7 @@ begin
     if pg_notification_queue_usage() >= v_usage_max then
         return 0;
     end if;
-    v_channels := array(select distinct sluice.notify_channel(woken.queue_name, false) from unnest(queue_names) as woken (queue_name));
+    v_channels := array(select distinct sluice.notify_channel(woken.queue_name, 'queue'::text) from unnest(queue_names) as woken (queue_name));
     if heartbeat then
         v_channels := v_channels || 'sluice.notifier'::text;
     end if;

@@ -145,14 +145,18 @@ class AsyncTransactionContext(BaseContext):
                 await self.roll_back()
                 raise
             result = error
-        if isinstance(settlement_of_result(spec, result).outcome, Done):
-            await self.commit()
+        settlement = settlement_of_result(spec, result)
+        if isinstance(settlement.outcome, Done):
+            await self.commit(settlement.returned)
         else:
             await self.roll_back()
         return result
 
-    async def commit(self) -> None:
+    async def commit(self, returned: str | None = None) -> None:
         """Commit the transaction whose block has ended, if any.
+
+        Args:
+            returned: The handler's result as JSON text, stored if its handler keeps results.
 
         Raises:
             HandlerError: It is not open any more, or a statement in it failed.
@@ -166,6 +170,7 @@ class AsyncTransactionContext(BaseContext):
                     self._check()
                     await scope.require_committable()
                     require_committable(scope.connection)
+                    await self._store(scope.connection, returned)
                     self._delivery.is_in_doubt = True
                 self.is_acknowledged = True
             finally:
@@ -192,6 +197,12 @@ class AsyncTransactionContext(BaseContext):
         except QueueNotFoundError:  # the claim went with the queue, also if it was created again
             result = "lost"
         self._check(result)
+
+    async def _store(self, connection: AsyncConnection[Any], returned: str | None) -> None:
+        if returned is not None and self._source is not None:
+            call = self._source.storing(self._delivery, returned)
+            if call is not None:
+                await AsyncRunner(connection).run(call)
 
     async def once(self, key: str, *, keep: timedelta = _ONCE_KEPT) -> bool:
         """Record an idempotency key in the open transaction; True if this handler had not recorded it before.

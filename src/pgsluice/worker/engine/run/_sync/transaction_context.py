@@ -144,14 +144,18 @@ class TransactionContext(BaseContext):
                 self.roll_back()
                 raise
             result = error
-        if isinstance(settlement_of_result(spec, result).outcome, Done):
-            self.commit()
+        settlement = settlement_of_result(spec, result)
+        if isinstance(settlement.outcome, Done):
+            self.commit(settlement.returned)
         else:
             self.roll_back()
         return result
 
-    def commit(self) -> None:
+    def commit(self, returned: str | None = None) -> None:
         """Commit the transaction whose block has ended, if any.
+
+        Args:
+            returned: The handler's result as JSON text, stored if its handler keeps results.
 
         Raises:
             HandlerError: It is not open any more, or a statement in it failed.
@@ -165,6 +169,7 @@ class TransactionContext(BaseContext):
                     self._check()
                     scope.require_committable()
                     require_committable(scope.connection)
+                    self._store(scope.connection, returned)
                     self._delivery.is_in_doubt = True
                 self.is_acknowledged = True
             finally:
@@ -191,6 +196,12 @@ class TransactionContext(BaseContext):
         except QueueNotFoundError:  # the claim went with the queue, also if it was created again
             result = "lost"
         self._check(result)
+
+    def _store(self, connection: Connection[Any], returned: str | None) -> None:
+        if returned is not None and self._source is not None:
+            call = self._source.storing(self._delivery, returned)
+            if call is not None:
+                Runner(connection).run(call)
 
     def once(self, key: str, *, keep: timedelta = _ONCE_KEPT) -> bool:
         """Record an idempotency key in the open transaction; True if this handler had not recorded it before.
