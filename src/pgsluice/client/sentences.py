@@ -362,6 +362,11 @@ SENTENCES: dict[str, dict[str, Sentence]] = {
             f"{counted(d.workers, 'live worker', 'is', 'are')} registered for {d.source}; the last report was made"
         ),
         "row locked": "An open transaction has locked or changed it: that of {session}",
+        "predecessors": lambda d: (
+            f"It waits for {'message' if len(d.msg_ids) == 1 else 'messages'} "
+            f"{', '.join(map(str, d.msg_ids[:10]))}{' and others' if len(d.msg_ids) > 10 else ''} "
+            f"of queue {d.after_queue}"
+        ),
         "delay": lambda d: (
             "Its delay has no end"
             if not d.has_end
@@ -464,6 +469,7 @@ SENTENCES: dict[str, dict[str, Sentence]] = {
         "retention": "Retention deletes it from the archive, once every export has verified it",
         "no retention": "It stays in the archive: the queue has no retention",
         "result expires": "The kept result of its handler expires",
+        "after": "It becomes visible when they are done, or is dead-lettered when one of them is",
         "never visible": "It stays invisible until pgmq.set_vt sets its visibility timeout",
         "stream": "Its stream settles it with its micro-batch",
         "next of key": "The next message of the key to claim is {first_msg_id}",

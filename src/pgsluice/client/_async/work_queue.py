@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Unpack
 
@@ -19,7 +19,9 @@ from pgsluice.client.calls import (
     results,
     retries,
     settings,
+    successors,
 )
+from pgsluice.client.calls.successors import AfterFailure
 from pgsluice.client.records import (
     ClaimOutcome,
     Message,
@@ -1038,3 +1040,64 @@ class AsyncWorkQueue:
         Source: `sluice.get_result`.
         """
         return await self._runner.run(results.get_result(queue_name, msg_id))
+
+    async def send_after(
+        self,
+        queue_name: str,
+        message: Any,
+        after: Mapping[str, Sequence[int]],
+        *,
+        headers: Any = None,
+        delay: int | datetime | None = None,
+        after_failure: AfterFailure = "fail",
+    ) -> int:
+        """Send one message that becomes visible when all others are done.
+
+        A message is done when it leaves its queue other than as a dead letter: archived, deleted, popped or purged, or
+        with its queue. Those that left before count the same. The transaction of this call locks the messages that it
+        names.
+
+        Args:
+            queue_name: An existing queue.
+            message: As for `send`.
+            after: msg_ids of the messages to wait for, by queue. An administrator must have called `enable_successors`
+                for these queues.
+            headers: As for `send`.
+            delay: As for `send`: the message becomes visible no sooner.
+            after_failure: If one of them is dead-lettered: `fail`, dead-letter this message too, with the reason, and
+                so on for those that wait for it; `continue`, wait for the others, then run it.
+
+        Returns:
+            The msg_id.
+
+        Raises:
+            PayloadError: As for `send`.
+            ArgumentError: As for `send`; or a queue never had such a msg_id. Nothing was sent.
+            ServerError: `enable_successors` was not called for a queue.
+            PrivilegeError: The role may neither send to nor read one of the queues.
+
+        Source: `sluice.send_after`.
+        """
+        return await self._runner.run(
+            successors.send_after(
+                queue_name,
+                message,
+                after,
+                headers=headers,
+                delay=delay,
+                after_failure=after_failure,
+            )
+        )
+
+    async def enable_successors(self, queue_name: str) -> None:
+        """Allow messages that run after messages of this queue, see `send_after`.
+
+        Creates triggers on the queue, once: readers and senders of the queue wait for the commit of this call. Requires
+        the role sluice_admin.
+
+        Args:
+            queue_name: An existing queue.
+
+        Source: `sluice.enable_successors`.
+        """
+        await self._runner.run(successors.enable_successors(queue_name))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, TypedDict
 
+from pgsluice.client.calls.successors import AfterFailure
 from pgsluice.client.limit_records import WhenWaiting
 from pgsluice.client.unique import Unique
 from pgsluice.worker.handlers.handler import Execution, Mode
@@ -108,6 +109,10 @@ class SendOptions(_AnySendOptions, total=False):
         unique: For queues: lifetime of the deduplication key, and effect of a duplicate. Default: that of the handler,
             else of the queue.
         headers: A JSON object stored with the payload; for an event texts named `ev_extra1` to `ev_extra4`.
+        after: For queues: msg_ids of messages of this queue, or msg_ids by queue name or handler. The message becomes
+            visible when all of them are done. See `WorkQueue.send_after`, also for what an administrator must enable.
+        after_failure: If one of them is dead-lettered: `fail`, dead-letter this message too; `continue`, run it when
+            the others are done. Default: fail.
         deduplication_key: For queues: a message whose key is known is not stored again. See `WorkQueue.send`. Default:
             no deduplication; with `unique`, the key of the payload.
     """
@@ -115,6 +120,8 @@ class SendOptions(_AnySendOptions, total=False):
     key: str | None
     headers: dict[str, Any] | None
     deduplication_key: str | None
+    after: Sequence[int] | Mapping[Any, Sequence[int]] | None
+    after_failure: AfterFailure | None
 
 
 class SendManyOptions(_AnySendOptions, total=False):

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from pgsluice.client.calls import Call, deduplication, delayed, pgq, producing, reading
+from pgsluice.client.calls import (
+    Call,
+    deduplication,
+    delayed,
+    pgq,
+    producing,
+    reading,
+    successors,
+)
 from pgsluice.client.calls.arguments import require_options, whole, zoned_time
 from pgsluice.client.log_records import NewEvent
 from pgsluice.client.payload_type import PayloadType
@@ -50,14 +58,26 @@ class Sending:
         if isinstance(self.route, QueueRoute):
             message, headers = self._message(payload, options)
             unique = options.get("unique") or self.unique
+            key = _unique_key(options.get("deduplication_key"), unique, payload, message)
+            after = options.get("after")
+            if after is not None:
+                if key is not None:
+                    raise ArgumentError("after and deduplication are mutually exclusive; use one")
+                return successors.send_after(
+                    self.route.queue_name,
+                    message,
+                    _by_queue(after, self.route.queue_name),
+                    headers=headers,
+                    delay=delay,
+                    after_failure=options.get("after_failure") or "fail",
+                )
+            self._refuse(after_failure=options.get("after_failure"))
             return deduplication.send(
                 self.route.queue_name,
                 message,
                 headers=headers,
                 delay=delay,
-                deduplication_key=_unique_key(
-                    options.get("deduplication_key"), unique, payload, message
-                ),
+                deduplication_key=key,
                 unique=unique,
             )
         event = self._event(self.route, payload, options)
@@ -152,7 +172,9 @@ class Sending:
     ) -> NewEvent:
         """Return the event that a log stores for a payload."""
         self._refuse(
-            deduplication_key=options.get("deduplication_key"), unique=options.get("unique")
+            deduplication_key=options.get("deduplication_key"),
+            unique=options.get("unique"),
+            after=options.get("after"),
         )
         extras = _keyed(_prioritised(options), "ev_extra1", options.get("key")) or {}
         if unknown := sorted(extras.keys() - set(_EXTRAS)):
@@ -224,6 +246,27 @@ def message_headers(options: SendOptions) -> dict[str, Any] | None:
         ArgumentError: The key is not a text, the priority out of range, or a header differs from them.
     """
     return _keyed(_prioritised(options), KEY_HEADER, options.get("key"))
+
+
+def _by_queue(
+    after: Sequence[int] | Mapping[Any, Sequence[int]], queue_name: str
+) -> Mapping[str, Sequence[int]]:
+    """Return the msg_ids of the messages to wait for, by queue."""
+    if not isinstance(after, Mapping):
+        return {queue_name: after}
+    by_queue: dict[str, list[int]] = {}
+    for place, msg_ids in after.items():  # a queue may be named twice, also by its handler
+        by_queue.setdefault(_queue_of(place), []).extend(msg_ids)
+    return by_queue
+
+
+def _queue_of(place: Any) -> str:
+    if isinstance(place, str):
+        return place
+    route = getattr(getattr(place, "spec", None), "route", None)
+    if not isinstance(route, QueueRoute):
+        raise ArgumentError(f"after has the key {place!r}; use the name of a queue, or its handler")
+    return route.queue_name
 
 
 def _prioritised(options: SendOptions) -> dict[str, Any] | None:

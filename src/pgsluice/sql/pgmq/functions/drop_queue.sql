@@ -50,6 +50,9 @@ begin
     end loop;
     delete from sluice.attempt as noted where noted.queue_name = lower(drop_queue.queue_name);
     delete from pgmq.meta as m where m.queue_name = drop_queue.queue_name;
+    perform sluice._finish_predecessors(
+        v_queue, array(select distinct p.msg_id from sluice.predecessor as p where p.queue_table = v_queue order by 1)
+    );
     perform sluice.note_action('drop_queue'::text, queue_name, null::jsonb, null::bigint, null::text);
     return true;
 end;

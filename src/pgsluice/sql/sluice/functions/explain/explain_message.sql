@@ -15,6 +15,7 @@ declare
     );
     v_stream_claim constant timestamptz := '9000-01-01 00:00:00+00'; -- a later vt marks a micro-batch of a stream
     v_may_read boolean;
+    v_is_waiting boolean := false;
     v_found jsonb;
     m record;
     v_reasons bigint;
@@ -97,7 +98,20 @@ begin
             select 'reason', p.last_read_at, 'poison message', jsonb_build_object('msg_id', p.msg_id, 'read_ct', p.read_ct)
             from sluice.poison_message(v_name, m.msg_id) as p;
     end if;
-    if m.state in ('delayed', 'released') then
+    if m.state = 'delayed' and m.vt = 'infinity' then
+        return query
+            select 'reason', null::timestamptz, 'predecessors',
+                jsonb_build_object('after_queue', substr(p.queue_table, 3), 'msg_ids', jsonb_agg(p.msg_id order by p.msg_id))
+            from sluice.successor as s
+            join sluice.predecessor as p on p.successor_id = s.successor_id
+            where s.queue_table = v_table and s.msg_id = m.msg_id
+            group by p.queue_table
+            order by p.queue_table;
+        v_is_waiting := found;
+    end if;
+    if v_is_waiting then
+        null;
+    elsif m.state in ('delayed', 'released') then
         return query values ('reason', nullif(m.vt, 'infinity'), 'delay', '{}'::jsonb);
     elsif m.state = 'retrying' then
         return query values (
@@ -161,7 +175,7 @@ begin
         ) as n (state, at, cause)
         where n.state = m.state and (n.at is null or isfinite(n.at)) and (m.state <> 'in flight' or m.vt < v_stream_claim)
         union all
-        select 'next', null, case when m.vt = 'infinity' then 'never visible' else 'stream' end, '{}'
+        select 'next', null, case when v_is_waiting then 'after' when m.vt = 'infinity' then 'never visible' else 'stream' end, '{}'
         where m.vt >= v_stream_claim and m.state in ('delayed', 'retrying', 'released', 'in flight');
 end;
 $$;

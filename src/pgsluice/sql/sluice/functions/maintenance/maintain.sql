@@ -27,6 +27,7 @@ begin
         'sluice._maintain_retention(10000)',
         'sluice._maintain_keys(10000)',
         'sluice._maintain_attempts(5000)',
+        'sluice._maintain_successors(1000)',
         'sluice._maintain_samples()',
         'sluice._maintain_limits(10000)',
         'sluice._maintain_sinks(''1 day''::interval)',

@@ -1,0 +1,88 @@
+"""Messages that run after others: functions of schema `sluice` as calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Literal, LiteralString
+
+from pgsluice.client.calls import pgmq
+from pgsluice.client.calls.arguments import checked_ids, zoned_time
+from pgsluice.client.calls.call import Call, nothing, scalar
+from pgsluice.client.calls.clients import WorkQueue, method
+from pgsluice.tracing.carrier import Sends
+
+AfterFailure = Literal["fail", "continue"]
+
+
+@method(WorkQueue)
+def send_after(
+    queue_name: str,
+    message: Any,
+    after: Mapping[str, Sequence[int]],
+    *,
+    headers: Any = None,
+    delay: int | datetime | None = None,
+    after_failure: AfterFailure = "fail",
+) -> Call[int]:
+    """Send one message that becomes visible when all others are done.
+
+    A message is done when it leaves its queue other than as a dead letter: archived, deleted, popped or purged, or
+    with its queue. Those that left before count the same. The transaction of this call locks the messages that it
+    names.
+
+    Args:
+        queue_name: An existing queue.
+        message: As for `send`.
+        after: msg_ids of the messages to wait for, by queue. An administrator must have called `enable_successors`
+            for these queues.
+        headers: As for `send`.
+        delay: As for `send`: the message becomes visible no sooner.
+        after_failure: If one of them is dead-lettered: `fail`, dead-letter this message too, with the reason, and
+            so on for those that wait for it; `continue`, wait for the others, then run it.
+
+    Returns:
+        The msg_id.
+
+    Raises:
+        PayloadError: As for `send`.
+        ArgumentError: As for `send`; or a queue never had such a msg_id. Nothing was sent.
+        ServerError: `enable_successors` was not called for a queue.
+        PrivilegeError: The role may neither send to nor read one of the queues.
+
+    Source: `sluice.send_after`.
+    """
+    ids = [(queue, each) for queue, some in after.items() for each in checked_ids(some, "after")]
+    is_moment = isinstance(delay, datetime)
+    visible_from: LiteralString = (
+        "%s::timestamptz"
+        if is_moment
+        else "pg_catalog.clock_timestamp() + pg_catalog.make_interval(secs => %s::integer)"
+    )
+    sql: LiteralString = (
+        "select sluice.send_after(%s::text, %s::jsonb, %s::text[], %s::bigint[], %s::jsonb, "
+        + visible_from
+        + ", %s::text)"
+    )
+    name, value, all_headers, *_ = pgmq.send(queue_name, message, headers, delay).parameters
+    parameters = (
+        *(name, value, [queue for queue, _ in ids], [msg_id for _, msg_id in ids], all_headers),
+        zoned_time(delay, "delay") if isinstance(delay, datetime) else delay or 0,
+        after_failure,
+    )
+    return Call(sql, parameters, scalar, queue_name, sends=Sends("pgmq", queue_name, 4))
+
+
+@method(WorkQueue)
+def enable_successors(queue_name: str) -> Call[None]:
+    """Allow messages that run after messages of this queue, see `send_after`.
+
+    Creates triggers on the queue, once: readers and senders of the queue wait for the commit of this call. Requires
+    the role sluice_admin.
+
+    Args:
+        queue_name: An existing queue.
+
+    Source: `sluice.enable_successors`.
+    """
+    return Call("select sluice.enable_successors(%s::text)", (queue_name,), nothing, queue_name)
