@@ -60,10 +60,13 @@ class Scope(Protocol):
     Attributes:
         value: Object that the handler gets: a session of SQLAlchemy; the connection of Django.
         connection: Connection of psycopg below it, in the transaction.
+        is_committed: True if it is known that the transaction has committed: an error of `transaction` is then that of
+            a hook that ran after the commit.
     """
 
     value: Any
     connection: Connection[Any]
+    is_committed: bool
 
     def transaction(self) -> AbstractContextManager[Any]:
         """Commit at the end of the block; roll back after an exception."""
@@ -87,6 +90,7 @@ class AsyncScope(Protocol):
 
     value: Any
     connection: AsyncConnection[Any]
+    is_committed: bool
 
     def transaction(self) -> AbstractAsyncContextManager[Any]:
         """Like that of `Scope`."""

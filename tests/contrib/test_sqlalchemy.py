@@ -342,6 +342,21 @@ def test_mode_transaction_runs_the_handler_in_a_session_of_the_app(url, engine, 
     assert value(observer, f"select count(*) from pgmq.a_{queue}") == 1
 
 
+def test_handler_that_executes_nothing_in_its_session_acknowledges(url, engine, observer, queue):
+    app, sessions = App(url), sessionmaker(engine)
+
+    @app.handler(queue, retry=RetryPolicy(max_attempts=1))
+    def pack(order: int, context: SyncContext) -> None:
+        with context.transaction(sessions):
+            pass
+
+    pack.send(1)
+    app.close()
+
+    assert drain(app)["pack"].done == 1
+    assert value(observer, f"select count(*) from pgmq.a_{queue}") == 1
+
+
 @pytest.mark.parametrize(
     ("act", "message"),
     [

@@ -114,6 +114,43 @@ async def test_a_payload_that_does_not_fit_is_rejected_with_the_reason():
     assert (failure.error_type, failure.message) == ("PayloadError", "order.id is not a number")
 
 
+async def test_middleware_with_close_is_closed_in_each_thread_of_handlers_and_in_the_loop():
+    class InThread:
+        def __init__(self):
+            self.called, self.closed = set(), []
+
+        def __call__(self, call, payload, context):
+            self.called.add(threading.current_thread())
+            return call(payload, context)
+
+        def close(self):
+            self.closed.append(threading.current_thread())
+
+    class InLoop(InThread):
+        async def __call__(self, call, payload, context):
+            self.called.add(threading.current_thread())
+            return await call(payload, context)
+
+        async def close(self):
+            super().close()
+
+    together = threading.Barrier(3, timeout=30)
+
+    def handle(payload):
+        together.wait()
+
+    in_thread, in_loop = InThread(), InLoop()
+    spec = spec_for(handle, limits=Limits(concurrency=3))
+    await outcomes_of(spec, range(3), middlewares=[in_loop, in_thread])
+
+    assert len(in_thread.closed) == 3
+    assert set(in_thread.closed) == in_thread.called
+    for thread in in_thread.closed:
+        thread.join(30)
+        assert not thread.is_alive()
+    assert in_loop.closed == [threading.current_thread()]
+
+
 async def test_middleware_is_around_the_handler_and_its_answer_counts():
     seen = []
 

@@ -187,6 +187,8 @@ class _Ending:
 class _Scope:
     """Transaction of a session, see `pgsluice.frameworks.Scope`."""
 
+    is_committed = False
+
     def __init__(self, session: Session, connection: psycopg.Connection[Any]) -> None:
         self.value = session
         self.connection = connection
@@ -214,6 +216,8 @@ class _Scope:
 
 class _AsyncScope:
     """Like `_Scope`, for asyncio."""
+
+    is_committed = False
 
     def __init__(self, session: AsyncSession, connection: psycopg.AsyncConnection[Any]) -> None:
         self.value = session

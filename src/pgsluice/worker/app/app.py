@@ -168,6 +168,9 @@ class App:
         An `async def` is called around every handler, in the event loop. A `def` is called around `def` handlers only,
         in the handler's thread or process, inside of the others: for resources of a thread, such as a scoped session.
 
+        If it is an object with a method `close`, that is called when the worker stops: of a `def` in each thread of
+        handlers, at its end.
+
         Raises:
             ArgumentError: It does not take the three arguments.
         """

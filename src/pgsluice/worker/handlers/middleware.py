@@ -28,6 +28,20 @@ def around_in_thread(middlewares: Iterable[Middleware], call: ThreadCall) -> Thr
     return _around([each for each in middlewares if not _is_async(each)], call)
 
 
+def close_in_thread(middlewares: Iterable[Middleware]) -> None:
+    """Close the `def` middleware that has a method `close`, at the end of a thread of handlers."""
+    for each in middlewares:
+        if not _is_async(each) and (close := getattr(each, "close", None)) is not None:
+            close()
+
+
+async def close(middlewares: Iterable[Middleware]) -> None:
+    """Close the `async def` middleware that has a method `close`, when the worker stops."""
+    for each in middlewares:
+        if _is_async(each) and (close := getattr(each, "close", None)) is not None:
+            await close()
+
+
 def check_middleware(function: Middleware) -> None:
     """Refuse a function that cannot be called around a handler.
 

@@ -43,6 +43,8 @@ from pgsluice.worker.handlers.middleware import (
     Middleware,
     around,
     around_in_thread,
+    close,
+    close_in_thread,
 )
 
 AnyContext = Context | SyncContext
@@ -80,7 +82,7 @@ class Executor:
         """
         self._connections = connections
         self._middlewares = middlewares
-        self.threads = Threads(on_hung)
+        self.threads = Threads(on_hung, partial(close_in_thread, middlewares))
         self._processes = ProcessPool(max_memory_mb=max_memory_mb)
         # The processes of calls that have not begun, by the first context of the call.
         self._reserved: dict[BaseContext, Child] = {}
@@ -99,9 +101,10 @@ class Executor:
             self._processes.give_back(await self._processes.reserve(spec))
 
     async def close(self) -> None:
-        """Stop the processes and the idle threads."""
+        """Stop the processes and the idle threads, and close the middleware."""
         await self._processes.close()
-        self.threads.close()
+        await self.threads.close()
+        await close(self._middlewares)
 
     def context(self, spec: HandlerSpec, delivery: Delivery, source: Source) -> AnyContext:
         """Make the context of a handler call."""

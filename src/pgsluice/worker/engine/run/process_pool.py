@@ -130,7 +130,7 @@ class ProcessPool:
         self._all.clear()
         if children:
             await self._threads.run(_end_all, children)
-        self._threads.close()
+        await self._threads.close()
 
     async def _call(self, child: Child, job: Job) -> Reply | str:
         try:

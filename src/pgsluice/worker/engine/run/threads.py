@@ -18,7 +18,9 @@ from pgsluice.worker.loops import call_soon
 
 _numbers = itertools.count(1)
 
-# Context, function, arguments and the future of the result; None: end the thread.
+# The end of idle threads is waited for so long.
+_END_S = 2.0
+# Context, function, arguments and the future of the result.
 _Work = tuple[
     contextvars.Context,
     Callable[..., Any],
@@ -34,13 +36,23 @@ class Threads:
     counted until it returns.
     """
 
-    def __init__(self, on_hung: Callable[[], None] = lambda: None) -> None:
-        """Prepare the pool in the running event loop; `on_hung` is called when a thread is abandoned."""
+    def __init__(
+        self,
+        on_hung: Callable[[], None] = lambda: None,
+        on_end: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Prepare the pool in the running event loop.
+
+        Args:
+            on_hung: Called when a thread is abandoned.
+            on_end: Called in each thread at its end.
+        """
         self._loop = asyncio.get_running_loop()
         self._idle: list[_Thread] = []
         # Abandoned threads: a future done when the thread returns, and the start time on `time.monotonic`.
         self._left: dict[_Thread, tuple[asyncio.Future[None], float]] = {}
         self._on_hung = on_hung
+        self.on_end = on_end
         self._is_closed = False
 
     @property
@@ -91,11 +103,13 @@ class Threads:
         except (RuntimeError, MemoryError, OSError) as error:
             raise NotStartedError(f"cannot start a thread: {error}") from error
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """End the idle threads now, and the others when they return."""
         self._is_closed = True
-        while self._idle:
-            self._idle.pop().work.put(None)
+        ended = [thread.end(self._loop.create_future()) for thread in self._idle]
+        self._idle.clear()
+        if ended:
+            await asyncio.wait(ended, timeout=_END_S)
 
     def finished(
         self,
@@ -114,7 +128,7 @@ class Threads:
     ) -> None:
         left = self._left.pop(thread, None)
         if self._is_closed:
-            thread.work.put(None)
+            thread.end(self._loop.create_future())
         else:
             self._idle.append(thread)
         if not waiter.done():
@@ -129,11 +143,17 @@ class _Thread(threading.Thread):
     def __init__(self, threads: Threads) -> None:
         super().__init__(name=f"pgsluice-handler-{next(_numbers)}", daemon=True)
         self._threads = threads
-        self.work: SimpleQueue[_Work | None] = SimpleQueue()
+        # A future ends the thread, and is done then.
+        self.work: SimpleQueue[_Work | asyncio.Future[None]] = SimpleQueue()
         self.start()
 
+    def end(self, ended: asyncio.Future[None]) -> asyncio.Future[None]:
+        """End the thread after its work; return the future, which is done then."""
+        self.work.put(ended)
+        return ended
+
     def run(self) -> None:
-        while (work := self.work.get()) is not None:
+        while not isinstance(work := self.work.get(), asyncio.Future):
             context, function, args, waiter = work
             result: tuple[Any, BaseException | None]
             pid = os.getpid()
@@ -144,6 +164,15 @@ class _Thread(threading.Thread):
             end_fork(pid, result[1])
             self._threads.finished(self, waiter, result)
             del work, context, function, args, waiter, result
+        try:
+            self._threads.on_end()
+        finally:
+            call_soon(work.get_loop(), _finish, work)
+
+
+def _finish(ended: asyncio.Future[None]) -> None:
+    if not ended.done():
+        ended.set_result(None)
 
 
 class NotStartedError(ConfigurationError):

@@ -16,6 +16,8 @@ from pgsluice.frameworks import AsyncScope, async_adapter_of
 class AsyncConnectionScope:
     """The transaction of a connection, see `pgsluice.frameworks.AsyncScope`."""
 
+    is_committed = False
+
     def __init__(self, connection: AsyncConnection[Any]) -> None:
         self.value = self.connection = connection
 

@@ -17,6 +17,8 @@ from pgsluice.frameworks import Scope, adapter_of
 class ConnectionScope:
     """The transaction of a connection, see `pgsluice.frameworks.Scope`."""
 
+    is_committed = False
+
     def __init__(self, connection: Connection[Any]) -> None:
         self.value = self.connection = connection
 

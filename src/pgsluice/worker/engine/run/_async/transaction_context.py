@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any, TypeVar, overload
 
 from psycopg import AsyncConnection, Rollback
+from psycopg.pq import TransactionStatus
 
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client.calls import Call, inbox
@@ -105,6 +106,10 @@ class AsyncTransactionContext(BaseContext):
                 await stack.enter_async_context(scope.transaction())
                 if is_first:
                     await self._acknowledge(scope.connection, call)
+                elif scope.connection.info.transaction_status is TransactionStatus.IDLE:
+                    await scope.connection.execute(
+                        ""
+                    )  # sends BEGIN, also if the handler sends nothing
                 watch(scope.connection)
                 self._scope, self._on = scope, on
                 done: BaseException | None = None
@@ -173,6 +178,9 @@ class AsyncTransactionContext(BaseContext):
                     await self._store(scope.connection, returned)
                     self._delivery.is_in_doubt = True
                 self.is_acknowledged = True
+            except BaseException:
+                self.is_acknowledged = scope.is_committed
+                raise
             finally:
                 self.is_acknowledging = False
 

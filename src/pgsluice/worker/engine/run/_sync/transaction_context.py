@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any, TypeVar, overload
 
 from psycopg import Connection, Rollback
+from psycopg.pq import TransactionStatus
 
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import Call, inbox
@@ -106,6 +107,8 @@ class TransactionContext(BaseContext):
                 stack.enter_context(scope.transaction())
                 if is_first:
                     self._acknowledge(scope.connection, call)
+                elif scope.connection.info.transaction_status is TransactionStatus.IDLE:
+                    scope.connection.execute("")  # sends BEGIN, also if the handler sends nothing
                 watch(scope.connection)
                 self._scope, self._on = scope, on
                 done: BaseException | None = None
@@ -172,6 +175,9 @@ class TransactionContext(BaseContext):
                     self._store(scope.connection, returned)
                     self._delivery.is_in_doubt = True
                 self.is_acknowledged = True
+            except BaseException:
+                self.is_acknowledged = scope.is_committed
+                raise
             finally:
                 self.is_acknowledging = False
 
