@@ -7,7 +7,7 @@ from typing import Any
 from psycopg.conninfo import make_conninfo
 from psycopg.pq import Conninfo
 
-from pgsluice.contrib.django.connections import close_async_connections, close_connections
+from pgsluice.contrib.django.connections import LoopConnections, ThreadConnections
 from pgsluice.worker.app.app import App
 
 # Installed: the module above reports a missing package.
@@ -38,8 +38,8 @@ class DjangoApp(App):
         super().__init__(
             name=name, tracing=tracing, transactions=ConnectionProxy(connections, using)
         )
-        self.middleware(close_async_connections)
-        self.middleware(close_connections)
+        self.middleware(LoopConnections())
+        self.middleware(ThreadConnections())
 
     @property
     def dsn(self) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.apps import AppConfig
 from django.core import checks
+from django.core.signals import request_finished
 
 
 class PgsluiceConfig(AppConfig):
@@ -15,8 +16,10 @@ class PgsluiceConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Register the system checks."""
+        """Register the system checks, and close connections that our calls found broken, as Django closes others."""
         from pgsluice.contrib.django.checks import check_databases, check_settings
+        from pgsluice.contrib.django.connections import close_broken
 
+        request_finished.connect(close_broken)
         checks.register(check_settings)
         checks.register(check_databases, checks.Tags.database)

@@ -13,8 +13,8 @@ from pgsluice.errors import ArgumentError, HandlerError, MissingExtraError
 
 try:
     from asgiref.sync import sync_to_async
-    from django.db import Error, close_old_connections, connections, reset_queries
-    from django.db.transaction import atomic
+    from django.db import Error, close_old_connections, connections
+    from django.db.transaction import atomic, on_commit
 except ModuleNotFoundError as error:
     raise MissingExtraError(
         f"Django's connections require the Python package {error.name}; `pip install 'pgsluice[django]'`"
@@ -29,7 +29,9 @@ class _Adapter:
 
     def connection(self, source: Any) -> psycopg.Connection[Any]:
         wrapper = connections[_alias(source)]
+        close_broken()
         try:
+            wrapper.close_if_health_check_failed()  # as for each cursor of Django
             wrapper.ensure_connection()
         except Error as error:
             if isinstance(error.__cause__, psycopg.Error):
@@ -87,11 +89,13 @@ class _Scope:
     def __init__(self, wrapper: Any, connection: psycopg.Connection[Any]) -> None:
         self.value = wrapper
         self.connection = connection
+        self.is_committed = False
 
     @contextlib.contextmanager
     def transaction(self) -> Generator[None]:
         # Durable: within another block of atomic() the end of this one would not commit.
         with contextlib.suppress(psycopg.Rollback), self._atomic(durable=True):
+            on_commit(self._committed, using=self.value.alias)  # before the hooks of the handler
             yield
 
     def savepoint(self) -> Any:
@@ -104,6 +108,9 @@ class _Scope:
                 "exception to roll back"
             )
 
+    def _committed(self) -> None:
+        self.is_committed = True
+
     def _atomic(self, *, durable: bool = False) -> Any:
         return atomic(using=self.value.alias, durable=durable)
 
@@ -115,32 +122,61 @@ class _Joined(_Scope):
         return self._atomic()
 
 
-def close_connections(call: Callable[[Any, Any], Any], payload: Any, context: Any) -> Any:
-    """Middleware that closes old and broken connections of Django around a `def` handler, in its thread.
+class ThreadConnections:
+    """Middleware that closes Django's old and broken connections around each `def` handler, in its thread.
 
-    They are kept for `CONN_MAX_AGE` seconds, as between the requests of a web server, and checked with
-    `CONN_HEALTH_CHECKS`.
+    They are kept for `CONN_MAX_AGE` seconds, as between the requests of a web server, and at most until the thread
+    ends; `CONN_HEALTH_CHECKS` applies too.
     """
-    _close()
-    try:
-        return call(payload, context)
-    finally:
+
+    def __call__(self, call: Callable[[Any, Any], Any], payload: Any, context: Any) -> Any:
+        """Call the handler."""
+        _close_old()
+        try:
+            return call(payload, context)
+        finally:
+            _close_old()
+
+    def close(self) -> None:
+        """Close the connections of this thread."""
         _close()
 
 
-async def close_async_connections(
-    call: Callable[[Any, Any], Any], payload: Any, context: Any
-) -> Any:
-    """Like `close_connections`, around every handler, for `sync_to_async` and the asynchronous methods of models."""
-    await sync_to_async(_close)()
-    try:
-        return await call(payload, context)
-    finally:
+class LoopConnections:
+    """Like `ThreadConnections`, for `async def` handlers: in the thread of `sync_to_async` and Django's async ORM."""
+
+    async def __call__(self, call: Callable[[Any, Any], Any], payload: Any, context: Any) -> Any:
+        """Call the handler."""
+        from pgsluice.worker.engine.run.context import SyncContext  # not in programs that only send
+
+        if isinstance(context[0] if isinstance(context, list) else context, SyncContext):
+            return await call(payload, context)
+        await sync_to_async(_close_old)()
+        try:
+            return await call(payload, context)
+        finally:
+            await sync_to_async(_close_old)()
+
+    async def close(self) -> None:
+        """Close the connections of that thread."""
         await sync_to_async(_close)()
 
 
 def _close() -> None:
-    reset_queries()  # kept by DEBUG for each request
+    for wrapper in connections.all(initialized_only=True):
+        if not wrapper.in_atomic_block:  # of a test
+            wrapper.close()
+
+
+def close_broken(**_signal: Any) -> None:
+    """Close the connections of this thread that are broken: Django does not know of errors of our calls."""
+    for wrapper in connections.all(initialized_only=True):
+        if getattr(wrapper.connection, "closed", False) and not wrapper.in_atomic_block:
+            wrapper.close()
+
+
+def _close_old() -> None:
+    close_broken()
     close_old_connections()
 
 

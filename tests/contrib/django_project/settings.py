@@ -1,0 +1,60 @@
+"""Settings of the project that tests run: its database is that of PGSLUICE_DSN."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from psycopg.conninfo import conninfo_to_dict
+
+
+def database(dsn: str) -> dict[str, object]:
+    """Return the entry of DATABASES for a connection string."""
+    parts = conninfo_to_dict(dsn)
+    names = {"HOST": "host", "PORT": "port", "USER": "user", "PASSWORD": "password"}
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": parts["dbname"],
+        "CONN_MAX_AGE": json.loads(os.environ.get("SHOP_MAX_AGE", "0")),
+        **{setting: parts[name] for setting, name in names.items() if name in parts},
+    }
+
+
+SECRET_KEY = "a secret of the tests"
+USE_TZ = os.environ.get("SHOP_USE_TZ", "1") == "1"
+TIME_ZONE = "Europe/Berlin"
+DATABASES = {"default": database(os.environ["PGSLUICE_DSN"])}
+if "SHOP_OTHER_DSN" in os.environ:
+    DATABASES["other"] = database(os.environ["SHOP_OTHER_DSN"])
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.messages",
+    "django.contrib.sessions",
+    "pgsluice.contrib.django",
+    "contrib.django_project.shop",
+]
+MIDDLEWARE = [
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+]
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+ROOT_URLCONF = "contrib.django_project.urls"
+ALLOWED_HOSTS = ["*"]
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+PGSLUICE_APP = "contrib.django_project.shop.handlers:app"
+PGSLUICE_DASHBOARD_URL = "/ops/pgsluice/"
