@@ -9,7 +9,8 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, Protocol, cast
 
@@ -164,13 +165,28 @@ def async_adapter_of(source: object) -> AsyncAdapter | None:
     return None if module is None else cast("AsyncAdapter", module.ASYNC_ADAPTER)
 
 
-def set_up() -> None:
-    """Set up Django before modules of a project are imported, if `DJANGO_SETTINGS_MODULE` names its settings."""
+def django_databases() -> dict[str, Any]:
+    """Return the names of Django's databases by alias, in a test those of the test; none without Django."""
+    apps, db = sys.modules.get("django.apps"), sys.modules.get("django.db")
+    if apps is None or db is None or not apps.apps.ready:
+        return {}
+    return {alias: db.connections.settings[alias]["NAME"] for alias in db.connections}
+
+
+def set_up(databases: Mapping[str, Any] | None = None) -> None:
+    """Set up Django before modules of a project are imported, if `DJANGO_SETTINGS_MODULE` names its settings.
+
+    Args:
+        databases: Names of its databases, from `django_databases` in another process.
+    """
     if os.environ.get("DJANGO_SETTINGS_MODULE") and importlib.util.find_spec("django") is not None:
         django = importlib.import_module("django")
         apps = importlib.import_module("django.apps").apps
         if not (apps.ready or apps.loading):
             django.setup()
+        connections = importlib.import_module("django.db").connections
+        for alias, name in (databases or {}).items():
+            connections.settings[alias]["NAME"] = name
 
 
 def _module_of(source: object) -> Any:

@@ -85,7 +85,9 @@ def run_handler(
             is unknown.
     """
     _require_no_loop("run_handler_async")
-    return asyncio.run(run_handler_async(handler, payload, **options))
+    # Before the event loop, in which a connection of Django would be another one.
+    given = _Given(options.get("connection"))
+    return asyncio.run(_run_handler(handler, payload, given, options))
 
 
 async def run_handler_async(
@@ -94,6 +96,12 @@ async def run_handler_async(
     **options: Unpack[MessageOptions],
 ) -> Settlement:
     """Like `run_handler`, in an event loop."""
+    return await _run_handler(handler, payload, _Given(options.get("connection")), options)
+
+
+async def _run_handler(
+    handler: Handler[Any, ..., Any], payload: Any, given: _Given, options: MessageOptions
+) -> Settlement:
     spec = _spec_of(handler)
     if spec.batch is not None:
         raise ArgumentError(f"handler {spec.name!r} is a batch handler; use run_batch")
@@ -106,7 +114,7 @@ async def run_handler_async(
         options.get("key"),
     )
     source = _NoSource(lost=options.get("lost", False))
-    async with _executor(handler, options.get("connection")) as executor:
+    async with _executor(handler, given) as executor:
         context = executor.context(spec, delivery, cast("Source", source))
         return await executor.handle(spec, context)
 
@@ -131,9 +139,8 @@ def run_batch(
         ArgumentError: An event loop is running: await `run_batch_async`. Or the handler is not for batches.
     """
     _require_no_loop("run_batch_async")
-    return asyncio.run(
-        run_batch_async(handler, payloads, stored=stored, attempt=attempt, connection=connection)
-    )
+    given = _Given(connection)  # as in run_handler
+    return asyncio.run(_run_batch(handler, payloads, given, stored=stored, attempt=attempt))
 
 
 async def run_batch_async(
@@ -145,6 +152,18 @@ async def run_batch_async(
     connection: Connectable | AsyncConnectable | None = None,
 ) -> list[Settlement]:
     """Like `run_batch`, in an event loop."""
+    given = _Given(connection)
+    return await _run_batch(handler, payloads, given, stored=stored, attempt=attempt)
+
+
+async def _run_batch(
+    handler: Handler[Any, ..., Any],
+    payloads: Sequence[Any],
+    given: _Given,
+    *,
+    stored: bool,
+    attempt: int,
+) -> list[Settlement]:
     spec = _spec_of(handler)
     if spec.batch is None:
         raise ArgumentError(f"handler {spec.name!r} is not a batch handler; use run_handler")
@@ -153,7 +172,7 @@ async def run_batch_async(
         for message_id, payload in zip(itertools.count(1), payloads, strict=False)
     ]
     source = cast("Source", _NoSource())
-    async with _executor(handler, connection) as executor:
+    async with _executor(handler, given) as executor:
         contexts = [executor.context(spec, delivery, source) for delivery in deliveries]
         return await executor.handle_batch(spec, contexts)
 
@@ -264,10 +283,7 @@ def _delivery(
 
 
 @contextlib.asynccontextmanager
-async def _executor(
-    handler: Handler[Any, ..., Any], connection: Connectable | AsyncConnectable | None
-) -> AsyncIterator[Executor]:
-    given = _Given(connection)
+async def _executor(handler: Handler[Any, ..., Any], given: _Given) -> AsyncIterator[Executor]:
     executor = Executor(cast("Connections", given), [given.share, *handler.middlewares])
     await executor.prepare(handler.spec)
     try:

@@ -92,6 +92,16 @@ def queue(observer: psycopg.Connection) -> str:
     return name
 
 
+@pytest.fixture
+def empty_database_18(server_18: Any, make_database_18: Callable[[], Any]) -> Any:
+    """A database without the schemas, on PostgreSQL 18."""
+    database = make_database_18()
+    with psycopg.connect(server_18.url(), autocommit=True) as admin:
+        admin.execute(f"drop database {database.name}")
+        admin.execute(f"create database {database.name} template template0")
+    return database
+
+
 def manage(*arguments: str, status: int = 0, **variables: str) -> str:
     """Run a command of the project to its end; return its output and errors."""
     done = subprocess.run(

@@ -13,7 +13,7 @@ def database(dsn: str) -> dict[str, object]:
     parts = conninfo_to_dict(dsn)
     names = {"HOST": "host", "PORT": "port", "USER": "user", "PASSWORD": "password"}
     return {
-        "ENGINE": "django.db.backends.postgresql",
+        "ENGINE": os.environ.get("SHOP_ENGINE", "django.db.backends.postgresql"),
         "NAME": parts["dbname"],
         "CONN_MAX_AGE": json.loads(os.environ.get("SHOP_MAX_AGE", "0")),
         **{setting: parts[name] for setting, name in names.items() if name in parts},
@@ -56,5 +56,5 @@ TEMPLATES = [
 ROOT_URLCONF = "contrib.django_project.urls"
 ALLOWED_HOSTS = ["*"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
-PGSLUICE_APP = "contrib.django_project.shop.handlers:app"
+PGSLUICE_APP = os.environ.get("SHOP_APP", "contrib.django_project.shop.handlers:app") or None
 PGSLUICE_DASHBOARD_URL = "/ops/pgsluice/"

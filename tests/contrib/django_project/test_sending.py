@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from pgsluice import AsyncWorkQueue, EventLog, WorkQueue
+from pgsluice.contrib.django.app import DjangoApp
 from pgsluice.errors import ArgumentError, QueueNotFoundError
 from pgsluice.worker import App
 from support import rows
@@ -55,6 +56,43 @@ def test_messages_are_sent_in_the_transaction_of_atomic(connection, observer, qu
         raise ZeroDivisionError
     assert len(messages(observer, queue)) == 5
     assert parcels(observer) == [1]
+
+
+def test_handler_of_an_app_of_django_sends_on_djangos_connection(connection, observer, queue):
+    from django.db import transaction
+
+    app = DjangoApp(name="t")
+
+    @app.handler(queue)
+    def pack(order: int) -> None: ...
+
+    with suppress(ZeroDivisionError), transaction.atomic():
+        pack.send(1)
+        raise ZeroDivisionError
+    with transaction.atomic():
+        pack.send(2)
+        pack.send_many([3, 4])
+        assert messages(observer, queue) == []
+    pack.send(5, connection=observer)
+
+    assert messages(observer, queue) == [2, 3, 4, 5]
+
+
+async def test_handler_of_an_app_of_django_sends_in_an_event_loop(url, observer, queue):
+    from asgiref.sync import sync_to_async
+    from django.db import connection
+
+    app = DjangoApp(name="t")
+
+    @app.handler(queue)
+    async def pack(order: int) -> None: ...
+
+    await pack.send_async(1)
+    await pack.send_many_async([2, 3])
+    await pack.send_async(4, connection=connection)
+    await sync_to_async(lambda: connection.close())()
+
+    assert messages(observer, queue) == [1, 2, 3, 4]
 
 
 def test_message_outside_of_atomic_is_sent_at_once(connection, observer, queue):

@@ -10,6 +10,5 @@ Add `pgsluice.contrib.django` to `INSTALLED_APPS`, and run `manage.py migrate`. 
     def pack(order: Order) -> None:
         Parcel.objects.create(order_id=order.id)  # commits with the acknowledgement
 
-`pack.send(order, connection=django.db.connection)` sends in the transaction of `atomic()`. `manage.py pgsluice_worker`
-runs the handlers.
+`pack.send(order)` sends in the transaction of `atomic()`. `manage.py pgsluice_worker` runs the handlers.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Callable, Generator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
@@ -13,7 +14,7 @@ from pgsluice.errors import ArgumentError, HandlerError, MissingExtraError
 
 try:
     from asgiref.sync import sync_to_async
-    from django.db import Error, close_old_connections, connections
+    from django.db import Error, connections
     from django.db.transaction import atomic, on_commit
 except ModuleNotFoundError as error:
     raise MissingExtraError(
@@ -54,6 +55,12 @@ class _Adapter:
 
     def sharing(self, source: Any) -> Callable[[], AbstractContextManager[Any]]:
         alias = _alias(source)
+        with contextlib.suppress(RuntimeError):
+            asyncio.get_running_loop()
+            raise ArgumentError(
+                "Django's connections belong to a thread; in an event loop, await "
+                "sync_to_async(run_handler)(handler, payload, connection=connection)"
+            )
         wrapper = connections[alias]
 
         @contextlib.contextmanager
@@ -139,11 +146,15 @@ class ThreadConnections:
 
     def close(self) -> None:
         """Close the connections of this thread."""
-        _close()
+        _close_all()
 
 
 class LoopConnections:
     """Like `ThreadConnections`, for `async def` handlers: in the thread of `sync_to_async` and Django's async ORM."""
+
+    def __init__(self) -> None:
+        """Start without connections."""
+        self._is_used = False
 
     async def __call__(self, call: Callable[[Any, Any], Any], payload: Any, context: Any) -> Any:
         """Call the handler."""
@@ -151,6 +162,7 @@ class LoopConnections:
 
         if isinstance(context[0] if isinstance(context, list) else context, SyncContext):
             return await call(payload, context)
+        self._is_used = True
         await sync_to_async(_close_old)()
         try:
             return await call(payload, context)
@@ -159,25 +171,32 @@ class LoopConnections:
 
     async def close(self) -> None:
         """Close the connections of that thread."""
-        await sync_to_async(_close)()
-
-
-def _close() -> None:
-    for wrapper in connections.all(initialized_only=True):
-        if not wrapper.in_atomic_block:  # of a test
-            wrapper.close()
+        if self._is_used:
+            self._is_used = False
+            await sync_to_async(_close_all)()
 
 
 def close_broken(**_signal: Any) -> None:
     """Close the connections of this thread that are broken: Django does not know of errors of our calls."""
-    for wrapper in connections.all(initialized_only=True):
-        if getattr(wrapper.connection, "closed", False) and not wrapper.in_atomic_block:
+    for wrapper in _closable():
+        if getattr(wrapper.connection, "closed", False):
             wrapper.close()
 
 
 def _close_old() -> None:
     close_broken()
-    close_old_connections()
+    for wrapper in _closable():
+        wrapper.close_if_unusable_or_obsolete()
+
+
+def _close_all() -> None:
+    for wrapper in _closable():
+        wrapper.close()
+
+
+def _closable() -> list[Any]:
+    """Return the connections of this thread without those in `atomic()`, such as that of a test."""
+    return [each for each in connections.all(initialized_only=True) if not each.in_atomic_block]
 
 
 def _alias(source: Any) -> str:

@@ -18,7 +18,6 @@ class InstallPgsluice(Operation):
     """
 
     reversible = True
-    reduces_to_sql = False
     atomic = True
 
     def state_forwards(self, app_label: str, state: Any) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from pgsluice.errors import ConfigurationError, HandlerError
-from pgsluice.frameworks import set_up
+from pgsluice.frameworks import django_databases, set_up
 from pgsluice.tracing.switch import joined
 from pgsluice.worker.engine.delivery import Delivery, Settlement
 from pgsluice.worker.engine.run.base_context import BaseContext
@@ -52,12 +52,14 @@ class Job:
         qualname: Its qualified name.
         deliveries: The messages, without `raw`; empty: only verify that the handler can be imported.
         is_batch: True if they are one batch call.
+        databases: Names of Django's databases by alias, if the worker uses Django.
     """
 
     module: str
     qualname: str
     deliveries: tuple[Delivery, ...]
     is_batch: bool
+    databases: dict[str, Any]
 
     @classmethod
     def of(cls, spec: HandlerSpec, payloads: Sequence[Any], contexts: Sequence[BaseContext]) -> Job:
@@ -68,7 +70,8 @@ class Job:
         )
         function = spec.function
         is_batch = spec.batch is not None
-        return cls(function.__module__, function.__qualname__, deliveries, is_batch)
+        databases = django_databases()
+        return cls(function.__module__, function.__qualname__, deliveries, is_batch, databases)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +143,7 @@ def find(job: Job) -> tuple[HandlerSpec, Sequence[Middleware]]:
     Raises:
         ConfigurationError: It does not exist.
     """
-    set_up()
+    set_up(job.databases)
     found: Any = importlib.import_module(job.module)
     for name in job.qualname.split("."):
         found = getattr(found, name, None)

@@ -1,0 +1,14 @@
+"""An app of the second database."""
+
+from __future__ import annotations
+
+from contrib.django_project.shop.models import Parcel
+from pgsluice.contrib.django.app import DjangoApp
+
+app = DjangoApp(name="other", using="other")
+
+
+@app.handler("packed", mode="transaction")
+def pack(order_id: int) -> None:
+    """Write in the transaction that acknowledges."""
+    Parcel.objects.using("other").create(order_id=order_id, note="other")
