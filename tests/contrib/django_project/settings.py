@@ -56,5 +56,12 @@ TEMPLATES = [
 ROOT_URLCONF = "contrib.django_project.urls"
 ALLOWED_HOSTS = ["*"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+TASKS = {
+    "default": {
+        "BACKEND": "pgsluice.contrib.django.tasks.PgsluiceBackend",
+        "QUEUES": ["default", "mail"],
+        "OPTIONS": {"priorities": 3},
+    }
+}
 PGSLUICE_APP = os.environ.get("SHOP_APP", "contrib.django_project.shop.handlers:app") or None
 PGSLUICE_DASHBOARD_URL = "/ops/pgsluice/"

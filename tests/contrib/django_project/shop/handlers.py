@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from contrib.django_project.shop.models import Parcel
 from pgsluice.contrib.django.app import DjangoApp
 from pgsluice.worker import SyncContext
@@ -14,7 +12,7 @@ app = DjangoApp(name="shop")
 @app.handler("packed", mode="transaction")
 def pack(order_id: int) -> None:
     """Write in the transaction that acknowledges."""
-    Parcel.objects.create(order_id=order_id, note=f"thread of {os.getppid()}")
+    Parcel.objects.create(order_id=order_id, note="thread")
 
 
 @app.handler("weighed", execution="process")

@@ -78,7 +78,7 @@ class WorkerTest(TransactionTestCase):
         self.assertEqual([counts[name].done for name in ("pack", "weigh", "label")], [1, 1, 1])
         self.assertEqual(counts["refuse"].retry, 1)
         self.assertEqual(
-            sorted(parcel.note.split()[0] for parcel in Parcel.objects.all()),
+            sorted(parcel.note for parcel in Parcel.objects.all()),
             ["loop", "process", "thread"],
         )
 

@@ -1,0 +1,199 @@
+"""A backend of Django's tasks: django.tasks of Django 6, or the package django-tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from contrib.django_project.conftest import manage
+from pgsluice import WorkQueue
+from pgsluice.worker.testing import drain
+from support import rows, value
+
+
+@pytest.fixture
+def backend(connection: Any, observer: Any) -> Iterator[Any]:
+    """The backend, with queues of three priorities."""
+    from contrib.django_project.shop import tasks  # noqa: F401
+    from pgsluice.contrib.django.tasks import backends
+
+    [backend] = backends()
+    queues = WorkQueue(observer)
+    for name in ("default", "mail"):
+        queues.create(name)
+        queues.set_queue_options(name, priority_weights=[4, 2, 1])
+    yield backend
+    for name in ("default", "mail"):
+        queues.drop_queue(name)
+
+
+@pytest.fixture
+def finished() -> Iterator[list[Any]]:
+    """Results that the signal task_finished had."""
+    from pgsluice.contrib.django.tasks import task_enqueued, task_finished, task_started
+
+    seen: list[Any] = []
+
+    def receive(signal: Any, task_result: Any, **_others: Any) -> None:
+        name = {task_enqueued: "enqueued", task_started: "started"}.get(signal, "finished")
+        seen.append((name, task_result.id, str(task_result.status), task_result))
+
+    for signal in (task_enqueued, task_started, task_finished):
+        signal.connect(receive)
+    yield seen
+    for signal in (task_enqueued, task_started, task_finished):
+        signal.disconnect(receive)
+
+
+def notes(observer: Any) -> list[Any]:
+    return rows(observer, "select order_id, note from shop_parcel order by order_id")
+
+
+def failures(observer: Any) -> list[Any]:
+    return [
+        row[0] for row in rows(observer, "select error from sluice.dead_letter order by msg_id")
+    ]
+
+
+def test_task_is_enqueued_in_the_transaction_of_atomic_and_run(backend, observer, finished):
+    from django.db import transaction
+
+    from contrib.django_project.shop.tasks import mail, pack
+
+    with suppress(ZeroDivisionError), transaction.atomic():
+        pack.enqueue(1)
+        raise ZeroDivisionError
+    with transaction.atomic():
+        result = pack.enqueue(2, note="two")
+        assert value(observer, "select count(*) from pgmq.q_default") == 0
+    mail.enqueue(order_id=3)
+    finished.clear()
+    counts = drain(backend.app)
+
+    assert [count.done for count in counts.values()] == [1, 1]
+    assert notes(observer) == [(2, "two"), (3, "async task")]
+    states = [each[:3] for each in finished if each[1] == result.id]
+    assert states == [("started", result.id, "RUNNING"), ("finished", result.id, "SUCCESSFUL")]
+    [of_task] = {id(each[3]): each[3] for each in finished if each[1] == result.id}.values()
+    assert of_task.return_value == "parcel 2"
+    assert of_task.enqueued_at <= of_task.started_at <= of_task.finished_at
+    assert of_task.worker_ids
+
+
+def test_task_is_enqueued_in_an_event_loop(backend, observer):
+    from asgiref.sync import async_to_sync
+
+    from contrib.django_project.shop.tasks import pack
+
+    result = async_to_sync(pack.aenqueue)(1)
+
+    [(msg_id, message)] = rows(observer, "select msg_id, message from pgmq.q_default")
+    assert result.id == f"{msg_id}:default"
+    assert result.status == "READY"
+    assert message == {
+        "task": "contrib.django_project.shop.tasks.pack",
+        "args": [1],
+        "kwargs": {},
+    }
+
+
+def test_options_of_a_task_are_those_of_its_message(backend, observer):
+    from contrib.django_project.shop.tasks import pack
+
+    after = datetime.now(UTC) + timedelta(hours=1)
+    pack.using(run_after=after).enqueue(1)
+    for priority in (-100, -34, -33, 0, 33, 34, 100):
+        pack.using(priority=priority, queue_name="mail").enqueue(priority)
+
+    assert value(observer, "select vt from pgmq.q_default") == after
+    query = "select (message -> 'args' -> 0)::int, (headers ->> 'x-pgmq-priority')::int from pgmq.q_mail order by msg_id"
+    levels = [(-100, 3), (-34, 3), (-33, 2), (0, 2), (33, 2), (34, 1), (100, 1)]
+    assert rows(observer, query) == levels
+
+
+def test_time_without_a_zone_is_in_that_of_the_settings(backend, observer):
+    from django.test import override_settings
+
+    from contrib.django_project.shop.tasks import pack
+
+    naive = datetime(2100, 1, 1, 9, tzinfo=UTC).replace(tzinfo=None)
+    with override_settings(USE_TZ=False, TIME_ZONE="Asia/Tokyo"):
+        result = pack.using(run_after=naive).enqueue(1)
+
+    assert result.enqueued_at.tzinfo is None
+    assert value(observer, "select vt from pgmq.q_default") == datetime(2100, 1, 1, tzinfo=UTC)
+
+
+def test_task_with_a_context_gets_its_result(backend, observer):
+    from contrib.django_project.shop.tasks import describe
+
+    describe.enqueue(7)
+    drain(backend.app)
+
+    assert notes(observer) == [(7, "1 RUNNING describe [7]")]
+
+
+def test_task_that_fails_is_retried_or_dead_lettered_by_the_queue(backend, observer, finished):
+    from contrib.django_project.shop.tasks import odd, refuse
+
+    WorkQueue(observer).set_queue_options("default", max_attempts=1)
+    refuse.enqueue(1)
+    odd.enqueue()
+    drain(backend.app)
+
+    assert any("no" in each for each in failures(observer))
+    results = [each[3] for each in finished if each[0] == "finished"]
+    assert [str(each.status) for each in results] == ["FAILED", "FAILED"]
+    errors = sorted(each.errors[0].exception_class_path for each in results)
+    assert errors == ["builtins.TypeError", "builtins.ValueError"]
+    assert "raise ValueError" in "".join(each.errors[0].traceback for each in results)
+    assert notes(observer) == [(1, "")]  # in autocommit
+
+
+def test_message_that_names_no_task_is_rejected(backend, observer):
+    for path in ("contrib.django_project.shop.tasks.no_task", "os.system"):
+        WorkQueue(observer).send("default", {"task": path, "args": ["ls"], "kwargs": {}})
+    drain(backend.app)
+
+    reasons = rows(observer, "select error from sluice.dead_letter where queue_name = 'default'")
+    assert len(reasons) == 2
+    assert all("is not a task" in row[0] for row in reasons)
+
+
+def test_checks_name_a_backend_without_queues_or_postgresql(url):
+    from pgsluice.contrib.django.tasks import PgsluiceBackend
+
+    backend = PgsluiceBackend("other", {"QUEUES": [], "OPTIONS": {}})
+
+    assert [each.id for each in backend.check()] == ["pgsluice.E004"]
+
+
+def test_worker_of_the_project_runs_its_tasks(database_18):
+    variables = {"PGSLUICE_DSN": database_18.url}
+    manage("migrate", **variables)
+    manage("shell", "-c", ENQUEUE, **variables)
+
+    manage("pgsluice_worker", "--until-empty", **variables)
+
+    with database_18.connect() as connection:
+        assert notes(connection) == [(1, "task"), (2, "async task"), (3, "thread")]
+
+
+ENQUEUE = """
+from django.db import connection
+from pgsluice import WorkQueue
+from pgsluice.worker.testing import create_queues
+from contrib.django_project.shop import handlers
+from contrib.django_project.shop.tasks import mail, pack
+create_queues(handlers.app, connection)
+for name in ("default", "mail"):
+    WorkQueue(connection).create(name)
+    WorkQueue(connection).set_queue_options(name, priority_weights=[4, 2, 1])
+pack.enqueue(1)
+mail.enqueue(2)
+handlers.pack.send(3)
+"""
