@@ -1,5 +1,5 @@
-"""Message brokers for other libraries on work queues: `taskiq` for Taskiq, `kombu` for Celery.
+"""Message brokers for other libraries on work queues, and the transactions of frameworks.
 
-Each needs its extra: `pip install 'pgsluice[taskiq]'`, `pip install 'pgsluice[celery]'`. Nothing is imported here, so
-that each module can report a missing package.
+`taskiq` is for Taskiq, `kombu` for Celery, `sqlalchemy` for SQLAlchemy, `django` for Django. Each needs its extra, such
+as `pip install 'pgsluice[taskiq]'`. Nothing is imported here, so that each module can report a missing package.
 """

@@ -14,6 +14,7 @@ from unittest import mock
 import psycopg
 import pytest
 
+from contrib.django_project.databases import database_of
 from support.processes import environment
 
 SETTINGS = "contrib.django_project.settings"
@@ -44,10 +45,8 @@ def django_on(dsn: str) -> Iterator[None]:
         django.setup()
     from django.db import connections
 
-    from contrib.django_project.settings import database
-
     before = dict(connections.settings["default"])
-    connections.settings["default"].update(database(dsn))
+    connections.settings["default"].update(database_of(dsn))
     yield
     connections.close_all()
     connections.settings["default"].update(before)

@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 
-from psycopg.conninfo import conninfo_to_dict
-
-
-def database(dsn: str) -> dict[str, object]:
-    """Return the entry of DATABASES for a connection string."""
-    parts = conninfo_to_dict(dsn)
-    names = {"HOST": "host", "PORT": "port", "USER": "user", "PASSWORD": "password"}
-    return {
-        "ENGINE": os.environ.get("SHOP_ENGINE", "django.db.backends.postgresql"),
-        "NAME": parts["dbname"],
-        "CONN_MAX_AGE": json.loads(os.environ.get("SHOP_MAX_AGE", "0")),
-        **{setting: parts[name] for setting, name in names.items() if name in parts},
-    }
-
+from contrib.django_project.databases import database_of
 
 SECRET_KEY = "a secret of the tests"
 USE_TZ = os.environ.get("SHOP_USE_TZ", "1") == "1"
 TIME_ZONE = "Europe/Berlin"
-DATABASES = {"default": database(os.environ["PGSLUICE_DSN"])}
+DATABASES = {"default": database_of(os.environ["PGSLUICE_DSN"])}
 if "SHOP_OTHER_DSN" in os.environ:
-    DATABASES["other"] = database(os.environ["SHOP_OTHER_DSN"])
+    DATABASES["other"] = database_of(os.environ["SHOP_OTHER_DSN"])
 INSTALLED_APPS = [
     "django.contrib.admin",
     "django.contrib.auth",
@@ -63,5 +49,7 @@ TASKS = {
         "OPTIONS": {"priorities": 3},
     }
 }
+if os.environ.get("SHOP_TASKS") == "0":
+    TASKS = {}
 PGSLUICE_APP = os.environ.get("SHOP_APP", "contrib.django_project.shop.handlers:app") or None
 PGSLUICE_DASHBOARD_URL = "/ops/pgsluice/"

@@ -128,7 +128,7 @@ with transaction.atomic():
 def test_worker_explains_a_missing_app_and_wrong_options(database_18):
     variables = {"PGSLUICE_DSN": database_18.url}
 
-    refused = manage("pgsluice_worker", SHOP_APP="", status=3, **variables)
+    refused = manage("pgsluice_worker", SHOP_APP="", SHOP_TASKS="0", status=3, **variables)
     assert "nothing to run; name the app as MODULE:APP, or set PGSLUICE_APP or TASKS" in refused
     assert "No such option '--nothing'" in manage(
         "pgsluice_worker", "--nothing", status=2, **variables

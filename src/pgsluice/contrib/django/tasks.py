@@ -118,7 +118,7 @@ class PgsluiceBackend(BaseTaskBackend):
         return result
 
     def _level(self, priority: int) -> int | None:
-        """Return the priority of the queue for one of Django, of which 100 is the most urgent."""
+        """Return the priority of the queue, 1 being the most urgent, for that of a task, 100 being the most urgent."""
         if self._priorities is None:
             return None
         share = (_MOST_URGENT - priority) / (_MOST_URGENT - _LEAST_URGENT + 1)

@@ -18,7 +18,7 @@ from pgsluice.worker.loops import call_soon
 
 _numbers = itertools.count(1)
 
-# The end of idle threads is waited for so long.
+# Deadline for the end of idle threads.
 _END_S = 2.0
 # Context, function, arguments and the future of the result.
 _Work = tuple[

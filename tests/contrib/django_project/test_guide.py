@@ -1,0 +1,66 @@
+"""The guide of Django: its files, commands and examples run in order, with the output that it shows."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from contrib.django_project.databases import database_of
+from support.processes import GUIDES, environment
+
+BLOCK = re.compile(r"```(bash|python|text)\n(.*?)```", re.DOTALL)
+FILE = re.compile(r"# ([\w/]+\.py)\n")
+SET_UP = "import django\ndjango.setup()\n"
+
+
+@pytest.mark.slow
+def test_guide_of_django_does_what_it_shows(make_database_18, tmp_path):
+    url = make_database_18().url
+
+    def run(*arguments: str) -> str:
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            cwd=tmp_path,
+            env=environment(
+                tmp_path,
+                DJANGO_SETTINGS_MODULE="mysite.settings",
+                PGSLUICE_DSN=url,
+            ),
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == 0, f"{arguments}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    run("-m", "django", "startproject", "mysite", ".")
+    run("-m", "django", "startapp", "shop")
+    settings = tmp_path / "mysite/settings.py"
+    database = f"\nDATABASES = {{'default': {database_of(url)!r}}}\n"
+    settings.write_text(settings.read_text() + database)
+    shown, printed = [], []
+    for kind, text in BLOCK.findall((GUIDES / "django.md").read_text(encoding="utf-8")):
+        if kind == "text":
+            shown.append(text)
+        elif kind == "bash":
+            for line in text.splitlines():
+                program, *arguments = line.split()
+                assert program == "python"
+                run(*arguments)
+        elif (name := FILE.match(text)) is None:
+            printed.append(run("-c", SET_UP + text))
+        else:
+            write(tmp_path / name[1], text)
+
+    assert len(shown) == 3
+    assert [each for each in printed if each] == shown
+
+
+def write(file: Path, text: str) -> None:
+    """Write a file of the guide; what it adds to the settings is appended."""
+    before = file.read_text(encoding="utf-8") if file.name == "settings.py" else ""
+    file.write_text(before + text, encoding="utf-8")
