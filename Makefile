@@ -5,7 +5,9 @@ BIN := .venv/bin
 # The tests start hundreds of processes, and each would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest --numprocesses=logical --dist=loadfile --no-loadscope-reorder
-.PHONY: help setup demo test test-all explore check generate verify bench docs clean
+# All that is wrong with the pages, not only the first; what did not change is not read again.
+SPHINX := $(BIN)/python -m sphinx --quiet --fail-on-warning --jobs 2 --doctree-dir build/doctrees
+.PHONY: help setup demo test test-all explore check generate verify bench site clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -42,6 +44,7 @@ check: .venv/.dev ## format, lint, types, layers, language, generated files
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python tools/structure.py
 	$(BIN)/python -m pytest -q --numprocesses=0 tests/tidy/test_language.py
+	$(SPHINX) -b dummy docs build/site-check
 	@$(MAKE) --no-print-directory verify
 
 generate: .venv/.dev ## write what is generated: the clients, docs/reference, tests/fixtures/schema.txt
@@ -63,7 +66,10 @@ verify: .venv/.dev ## fail when something generated is out of date
 bench: .venv/.bench ## measure against a peer in the same server
 	$(BIN)/python -m bench $(ARGS)
 
-docs: generate ## write docs/reference
+site: .venv/.dev ## write the pages of docs to build/site, to be hosted anywhere; a broken link is an error
+	@rm -rf build/site
+	$(SPHINX) -b html docs build/site
+	@echo "build/site/index.html"
 
 clean: ## remove .venv and caches
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
