@@ -1,19 +1,15 @@
-"""The pytest fixture `pgsluice_database`: a database per test, for projects that use pgsluice.
+"""Pytest fixtures for projects that use pgsluice: a database per test, or a transaction per test that is rolled back.
 
-A module outside the package: pytest imports it in every run, and must not import the package before a test uses the
+A module outside the package: pytest imports it in every run, and must not import the package before a test uses a
 fixture.
 """
 
 from __future__ import annotations
 
-import itertools
-import shutil
-import subprocess
-import sys
-import tempfile
-from collections.abc import Callable, Iterator
+import contextlib
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,21 +17,7 @@ import pytest
 if TYPE_CHECKING:
     import psycopg
 
-_TEMPLATE = "pgsluice_template"
-# The data need not survive the run, so durability would only cost time.
-_OPTIONS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
-# Its standard input closes when the test process ends, even if killed.
-_WATCH = """
-import sys
-sys.stdin.read()
-import shutil
-from pathlib import Path
-from pgsluice.embedded import EmbeddedServer
-folder = Path(sys.argv[1])
-if folder.exists():
-    EmbeddedServer(folder / "data", version=int(sys.argv[2])).stop("immediate")
-    shutil.rmtree(folder, ignore_errors=True)
-"""
+    from pgsluice.testing.databases import Databases
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,61 +38,69 @@ class PgsluiceDatabase:
 
 
 @pytest.fixture(scope="session")
-def _pgsluice_make() -> Iterator[Callable[[], tuple[str, Callable[[], None]]]]:
-    import psycopg
+def _pgsluice_databases() -> Iterator[Databases]:
+    from pgsluice import Settings
+    from pgsluice.testing.databases import Databases
 
-    from pgsluice import Settings, schema
-    from pgsluice.client.calls import databases
-    from pgsluice.embedded import EmbeddedServer
-
-    # Not pytest's own folder: as root the server runs as another user, who cannot enter it.
-    folder = Path(tempfile.mkdtemp(prefix="pgsluice-pytest-"))
-    folder.chmod(0o755)
-    version = Settings.load().embedded_version
-    server = EmbeddedServer(folder / "data", version=version, options=_OPTIONS)
-    watch = subprocess.Popen(
-        [sys.executable, "-c", _WATCH, folder, str(version)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    numbers = itertools.count(1)
-
-    def make() -> tuple[str, Callable[[], None]]:
-        name = f"test_{next(numbers)}"
-        with psycopg.connect(server.url(), autocommit=True) as connection:
-            connection.execute(databases.create(name, _TEMPLATE))
-
-        def drop() -> None:
-            with psycopg.connect(server.url(), autocommit=True) as connection:
-                connection.execute(databases.drop(name))
-
-        return server.url(name), drop
-
-    try:
-        server.start()
-        with psycopg.connect(server.url(), autocommit=True) as connection:
-            connection.execute(databases.create(_TEMPLATE))
-        with psycopg.connect(server.url(_TEMPLATE)) as connection:
-            schema.install(connection)
-        yield make
-    finally:
-        server.stop("immediate")
-        shutil.rmtree(folder, ignore_errors=True)
-        watch.kill()
-        watch.communicate()
+    with contextlib.closing(Databases(Settings.load().embedded_version)) as made:
+        yield made
 
 
 @pytest.fixture
 def pgsluice_database(
-    _pgsluice_make: Callable[[], tuple[str, Callable[[], None]]], monkeypatch: pytest.MonkeyPatch
+    _pgsluice_databases: Databases, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[PgsluiceDatabase]:
     """Yield a database of the test's own with the schemas installed, on an embedded server started by the first test.
 
     During the test `PGSLUICE_DSN` names it, so an `App()` without another DSN uses it.
     """
-    dsn, drop = _pgsluice_make()
+    name = _pgsluice_databases.make()
+    dsn = _pgsluice_databases.url(name)
     monkeypatch.setenv("PGSLUICE_DSN", dsn)
     yield PgsluiceDatabase(dsn)
-    drop()
+    _pgsluice_databases.drop(name)
+
+
+@pytest.fixture(scope="session")
+def pgsluice_shared_database(_pgsluice_databases: Databases) -> PgsluiceDatabase:
+    """Return a database for the whole run, for tests that roll back; a session fixture may create tables in it."""
+    return PgsluiceDatabase(_pgsluice_databases.url(_pgsluice_databases.make()))
+
+
+@pytest.fixture
+def pgsluice_connection(
+    pgsluice_shared_database: PgsluiceDatabase,
+) -> Iterator[psycopg.Connection[Any]]:
+    """Yield a connection in a transaction that is rolled back after the test."""
+    import psycopg
+
+    with (
+        contextlib.closing(psycopg.connect(pgsluice_shared_database.dsn)) as connection,
+        connection.transaction(force_rollback=True),  # refuses commit() and rollback()
+    ):
+        yield connection
+
+
+async def _async_connection(
+    pgsluice_shared_database: PgsluiceDatabase,
+) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
+    """Like `pgsluice_connection`, for tests in an event loop."""
+    import psycopg
+
+    async with (
+        await psycopg.AsyncConnection.connect(pgsluice_shared_database.dsn) as connection,
+        connection.transaction(force_rollback=True),
+    ):
+        yield connection
+
+
+def _async_fixture() -> Any:
+    # In its strict mode pytest-asyncio runs only its own fixtures; without it, the plugin of anyio runs any.
+    if find_spec("pytest_asyncio") is None:
+        return pytest.fixture
+    import pytest_asyncio
+
+    return pytest_asyncio.fixture
+
+
+pgsluice_async_connection = _async_fixture()(name="pgsluice_async_connection")(_async_connection)

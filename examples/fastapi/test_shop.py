@@ -10,8 +10,8 @@ from shop import Order, Placed, Report, Session, pack
 from sqlalchemy import select
 
 from pgsluice import AsyncWorkQueue
+from pgsluice.testing import drain_async, run_handler_async
 from pgsluice.worker import Reject
-from pgsluice.worker.testing import drain_async, run_handler_async
 
 
 @pytest.fixture

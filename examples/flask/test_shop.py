@@ -9,7 +9,7 @@ import pytest
 import shop
 from flask.testing import FlaskClient
 
-from pgsluice.worker.testing import drain
+from pgsluice.testing import drain
 
 
 @pytest.fixture

@@ -76,6 +76,18 @@ def test_commands_of_the_production_guide_run(command, database_18):
 
 
 @pytest.mark.slow
+def test_tests_of_the_testing_guide_pass(run, tmp_path):
+    for kind, text in BLOCK.findall((GUIDES / "testing.md").read_text(encoding="utf-8")):
+        if kind == "python":
+            (tmp_path / FILE.match(text)[1]).write_text(text, encoding="utf-8")
+    plugins = ("-p", "pgsluice_pytest", "-p", "no:cacheprovider", "-p", "no:asyncio")
+
+    printed = run("-m", "pytest", "-q", "-W", "error", *plugins)
+
+    assert "5 passed" in printed
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("guide", ["share-groups", "sqlalchemy", "tracing", "workers"])
 def test_a_guide_does_what_it_shows(run, tmp_path, guide):
     shown, printed = [], []

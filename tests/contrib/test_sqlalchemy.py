@@ -31,8 +31,8 @@ from sqlalchemy.orm import (
 from pgsluice import AsyncWorkQueue, EventLog, WorkQueue
 from pgsluice.contrib.sqlalchemy import sending
 from pgsluice.errors import ArgumentError, HandlerError, QueueNotFoundError
+from pgsluice.testing import drain, drain_async, run_handler, run_handler_async
 from pgsluice.worker import App, Context, Reject, RetryPolicy, SyncContext
-from pgsluice.worker.testing import drain, drain_async, run_handler, run_handler_async
 from support import rows, value
 
 _names = itertools.count(1)

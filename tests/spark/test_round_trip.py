@@ -16,9 +16,9 @@ from pgsluice.client import WorkQueue
 from pgsluice.pipelines.archive import archive
 from pgsluice.pipelines.ingest import ingest
 from pgsluice.pipelines.replay import replay
+from pgsluice.testing import drain
 from pgsluice.verify import verify_archive
 from pgsluice.worker import App, Context
-from pgsluice.worker.testing import drain
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -63,7 +63,6 @@ WITHOUT_CALL = {
     "pgq.jsontriga": "a trigger function, named in the statement that creates the trigger",
     "pgq.logutriga": "a trigger function, named in the statement that creates the trigger",
     "pgq.sqltriga": "a trigger function, named in the statement that creates the trigger",
-    "pgq.insert_event_raw": "for triggers and loaders in the database; clients use insert_event",
     "pgq.maint_operations": "for PgQ's daemon; ours calls sluice.rotate",
     "pgq.maint_rotate_tables_step1": "for PgQ's daemon; ours calls sluice.rotate",
     "pgq.maint_rotate_tables_step2": "for PgQ's daemon; ours calls sluice.rotate",

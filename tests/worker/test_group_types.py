@@ -11,11 +11,11 @@ from psycopg.conninfo import make_conninfo
 
 from pgsluice.connection import resolve
 from pgsluice.errors import ConfigurationError
+from pgsluice.testing import drain
 from pgsluice.worker import App
 from pgsluice.worker.engine.claim.start_checks import run_checks
 from pgsluice.worker.engine.flow.worker import Worker
 from pgsluice.worker.handlers.choosing import choose
-from pgsluice.worker.testing import drain
 from support import rows, value
 
 GROUP = "desk"

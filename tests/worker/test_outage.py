@@ -11,7 +11,7 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 from pgsluice import App, Scheduler, SyncContext, WorkQueue
-from pgsluice.worker.testing import drain
+from pgsluice.testing import drain
 from support import rows, value, wait_until
 from support.crash import server_to_crash
 from support.listen import running

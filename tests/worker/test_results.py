@@ -19,6 +19,7 @@ from pgsluice.errors import (
     ResultNotKeptError,
     ResultTimeoutError,
 )
+from pgsluice.testing import run_handler_async
 from pgsluice.worker import (
     App,
     Batch,
@@ -30,7 +31,6 @@ from pgsluice.worker import (
     RetryPolicy,
     SyncContext,
 )
-from pgsluice.worker.testing import run_handler_async
 from support import rows, value, wait_until
 from support.pooler import pooling
 from worker.runtime_handlers import size, sizes

@@ -17,15 +17,16 @@ import psycopg
 import pytest
 
 from pgsluice.errors import ArgumentError, PayloadError
-from pgsluice.worker import App, Batch, Context, Done, Reject, Release, Retry, SyncContext
-from pgsluice.worker.engine.delivery import Settlement
-from pgsluice.worker.testing import (
+from pgsluice.testing import (
     drain,
     drain_async,
     run_batch,
     run_handler,
     run_handler_async,
 )
+from pgsluice.testing.databases import Databases
+from pgsluice.worker import App, Batch, Context, Done, Reject, Release, Retry, SyncContext
+from pgsluice.worker.engine.delivery import Settlement
 from support import rows, value, wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -256,7 +257,7 @@ async def test_a_worker_runs_beside_a_program_in_its_event_loop(shop):
 
 USED = """
 from pgsluice import App, WorkQueue
-from pgsluice.worker.testing import drain
+from pgsluice.testing import drain
 
 app = App()
 done = []
@@ -312,6 +313,88 @@ def test_the_fixture_gives_each_test_a_database_of_its_own(tmp_path):
     assert "3 passed" in ran, ran
 
 
+ROLLED_BACK = """
+import asyncio
+import psycopg
+import pytest
+from pgsluice import App
+from pgsluice.testing import assert_sent, assert_sent_async, sent
+
+pytestmark = pytest.mark.filterwarnings("error")
+app = App()
+
+@app.handler("orders")
+def handle(number: int) -> None: ...
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_each_has_a_transaction(pgsluice_connection, number):
+    app.create_queues(pgsluice_connection)
+    handle.send(number, connection=pgsluice_connection)
+    with pgsluice_connection.transaction():
+        handle.send(number, connection=pgsluice_connection)
+    assert [each.payload for each in sent(handle, connection=pgsluice_connection)] == [number] * 2
+    with pytest.raises(psycopg.ProgrammingError, match="Explicit commit"):
+        pgsluice_connection.commit()
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("number", [1, 2])
+async def test_each_has_one_in_an_event_loop(pgsluice_async_connection, number):
+    await pgsluice_async_connection.execute("select pgmq.create('orders')")
+    await handle.send_async(number, connection=pgsluice_async_connection)
+    await assert_sent_async(handle, payload=number, count=1, connection=pgsluice_async_connection)
+
+def test_nothing_is_left(pgsluice_shared_database):
+    with pgsluice_shared_database.connect() as connection:
+        assert connection.execute("select count(*) from pgmq.list_queues()").fetchone() == (0,)
+"""
+
+
+@pytest.mark.slow
+def test_the_fixtures_with_a_transaction_roll_it_back_after_each_test(tmp_path):
+    (tmp_path / "test_rolled_back.py").write_text(ROLLED_BACK)
+
+    ran = run_pytest(
+        tmp_path,
+        "-W",
+        "error",
+        "-p",
+        "pytest_asyncio.plugin",
+        "-o",
+        "asyncio_mode=strict",
+        "-o",
+        "asyncio_default_fixture_loop_scope=function",
+    )
+
+    assert "5 passed" in ran, ran
+
+
+@pytest.mark.slow
+def test_the_server_starts_from_the_data_of_an_earlier_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    Databases(18).close()
+    monkeypatch.setattr("pgsluice.testing.databases.schema", None)  # cannot install
+
+    with contextlib.closing(Databases(18)) as databases:
+        names = [databases.make() for _ in range(2)]
+        for name in names:
+            with psycopg.connect(databases.url(name)) as connection:
+                assert rows(connection, "select count(*) from pgmq.list_queues()") == [(0,)]
+        databases.drop(names[0])
+
+    assert len(set(names)) == 2
+    [cached] = (tmp_path / "pgsluice" / "pytest").iterdir()
+    assert cached.name.startswith("18-")
+
+
+@pytest.mark.slow
+def test_the_server_starts_without_a_folder_for_its_cache(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+
+    with contextlib.closing(Databases(18)) as databases:
+        assert databases.make() == "test_1"
+
+
 @pytest.mark.slow
 def test_a_run_without_the_fixture_imports_nothing(tmp_path):
     (tmp_path / "test_unused.py").write_text(
@@ -348,7 +431,7 @@ SHARED_OUT = """
 import pathlib, time
 import pytest
 from pgsluice import App, WorkQueue
-from pgsluice.worker.testing import drain
+from pgsluice.testing import drain
 
 HERE = pathlib.Path(__file__).parent
 

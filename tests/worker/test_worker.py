@@ -347,7 +347,7 @@ KILLED = """
 import os, sys
 import psycopg
 from pgsluice import App, RetryPolicy, SyncContext
-from pgsluice.worker.testing import drain
+from pgsluice.testing import drain
 
 url, queue_name, concurrency = sys.argv[1:]
 app = App(url)

@@ -116,10 +116,9 @@ def test_worker_runs_all_handlers_of_the_project_in_processes(database_18):
 
 SEND = """
 from django.db import connection, transaction
-from pgsluice.worker.testing import create_queues
 from contrib.django_project.shop.handlers import app, label, pack, weigh
 with transaction.atomic():
-    create_queues(app, connection)
+    app.create_queues(connection)
     for handler in (pack, weigh, label):
         handler.send_many(range(20))
 """

@@ -10,8 +10,8 @@ import pytest
 from pgsluice import WorkQueue
 from pgsluice.contrib.django.app import DjangoApp
 from pgsluice.errors import ConnectionFailedError
+from pgsluice.testing import drain
 from pgsluice.worker import Context, RetryPolicy, SyncContext
-from pgsluice.worker.testing import drain
 from support import rows, value, wait_until
 
 ONCE = RetryPolicy(max_attempts=1)

@@ -9,8 +9,8 @@ import pytest
 
 from pgsluice import WorkQueue
 from pgsluice.contrib.django.app import DjangoApp
+from pgsluice.testing import drain
 from pgsluice.worker import Batch, Reject, Retry, RetryPolicy, SyncContext
-from pgsluice.worker.testing import drain
 from support import rows, value
 
 ONCE = RetryPolicy(max_attempts=1)

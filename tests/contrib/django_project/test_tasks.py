@@ -11,7 +11,7 @@ import pytest
 
 from contrib.django_project.conftest import manage
 from pgsluice import WorkQueue
-from pgsluice.worker.testing import drain
+from pgsluice.testing import drain
 from support import rows, value
 
 
@@ -184,10 +184,9 @@ def test_worker_of_the_project_runs_its_tasks(database_18):
 ENQUEUE = """
 from django.db import connection
 from pgsluice import WorkQueue
-from pgsluice.worker.testing import create_queues
 from contrib.django_project.shop import handlers
 from contrib.django_project.shop.tasks import mail, pack
-create_queues(handlers.app, connection)
+handlers.app.create_queues(connection)
 for name in ("default", "mail"):
     WorkQueue(connection).create(name)
     WorkQueue(connection).set_queue_options(name, priority_weights=[4, 2, 1])

@@ -35,6 +35,7 @@ class Handler(Generic[Payload, Parameters, Result]):
         spec: Its specification for the engine.
         sending: Encodes messages for its queue or log.
         middlewares: Middleware of its app.
+        pools: Connections of its app for sending.
     """
 
     # Equal to the function's, so that a handler process finds the handler by this name.
@@ -52,7 +53,7 @@ class Handler(Generic[Payload, Parameters, Result]):
         functools.update_wrapper(self, function)
         self.spec = spec
         self.middlewares = middlewares
-        self._pools = pools
+        self.pools = pools
         self._function = function
         self.sending = sending
 
@@ -106,7 +107,7 @@ class Handler(Generic[Payload, Parameters, Result]):
                 Sending again with the same deduplication key is idempotent.
         """
         call = self.sending.one(payload, options)  # validates before anything is connected
-        sent: int | None = self._pools.runner(connection).run(call)
+        sent: int | None = self.pools.runner(connection).run(call)
         return sent
 
     async def send_async(
@@ -118,7 +119,7 @@ class Handler(Generic[Payload, Parameters, Result]):
     ) -> int | None:
         """Like `send`, in an event loop."""
         call = self.sending.one(payload, options)
-        return await (await self._pools.async_runner(connection)).run(call)
+        return await (await self.pools.async_runner(connection)).run(call)
 
     def send_many(
         self,
@@ -143,7 +144,7 @@ class Handler(Generic[Payload, Parameters, Result]):
         if not (every := listed(payloads)):
             return []
         call = self.sending.many(every, options)
-        return self._pools.runner(connection).run(call)
+        return self.pools.runner(connection).run(call)
 
     async def send_many_async(
         self,
@@ -156,7 +157,7 @@ class Handler(Generic[Payload, Parameters, Result]):
         if not (every := listed(payloads)):
             return []
         call = self.sending.many(every, options)
-        return await (await self._pools.async_runner(connection)).run(call)
+        return await (await self.pools.async_runner(connection)).run(call)
 
     def cancel(self, message_id: int, *, connection: Connectable | None = None) -> bool:
         """Remove a message from the queue, running or not. It is neither archived nor dead-lettered.
@@ -178,14 +179,14 @@ class Handler(Generic[Payload, Parameters, Result]):
             QueueNotFoundError: The queue does not exist.
             ConnectionFailedError: As for `send`.
         """
-        return self._pools.runner(connection).run(self.sending.cancel(message_id))
+        return self.pools.runner(connection).run(self.sending.cancel(message_id))
 
     async def cancel_async(
         self, message_id: int, *, connection: AsyncConnectable | None = None
     ) -> bool:
         """Like `cancel`, in an event loop."""
         call = self.sending.cancel(message_id)
-        return await (await self._pools.async_runner(connection)).run(call)
+        return await (await self.pools.async_runner(connection)).run(call)
 
     def retry_now(self, message_id: int, *, connection: Connectable | None = None) -> bool:
         """Deliver a message now that waits for a retry or a delay; its attempts are still counted.
@@ -200,14 +201,14 @@ class Handler(Generic[Payload, Parameters, Result]):
         Raises:
             SluiceError: As for `cancel`.
         """
-        return self._pools.runner(connection).run(self.sending.retry_now(message_id))
+        return self.pools.runner(connection).run(self.sending.retry_now(message_id))
 
     async def retry_now_async(
         self, message_id: int, *, connection: AsyncConnectable | None = None
     ) -> bool:
         """Like `retry_now`, in an event loop."""
         call = self.sending.retry_now(message_id)
-        return await (await self._pools.async_runner(connection)).run(call)
+        return await (await self.pools.async_runner(connection)).run(call)
 
     @overload
     def result(
@@ -245,8 +246,8 @@ class Handler(Generic[Payload, Parameters, Result]):
         awaited = Awaited(self.spec, msg_id, timeout_s)
         return wait_for_result(
             awaited,
-            self._pools.runner(None),
-            lambda woken: self._pools.listener().subscribe_result(
+            self.pools.runner(None),
+            lambda woken: self.pools.listener().subscribe_result(
                 awaited.queue_name, msg_id, woken=woken
             ),
         )
@@ -267,7 +268,7 @@ class Handler(Generic[Payload, Parameters, Result]):
         awaited = Awaited(self.spec, msg_id, timeout_s)
 
         async def subscribe(woken: threading.Event) -> Subscription:
-            listener = await asyncio.to_thread(self._pools.listener)  # connects once
+            listener = await asyncio.to_thread(self.pools.listener)  # connects once
             return listener.subscribe_result(awaited.queue_name, msg_id, woken=woken)
 
-        return await wait_for_result_async(awaited, await self._pools.async_runner(None), subscribe)
+        return await wait_for_result_async(awaited, await self.pools.async_runner(None), subscribe)

@@ -9,8 +9,7 @@ from django.test import TestCase, TransactionTestCase
 from contrib.django_project.shop.handlers import app, label, pack, refuse, weigh
 from contrib.django_project.shop.models import Parcel
 from pgsluice import WorkQueue
-from pgsluice.worker.testing import (
-    create_queues,
+from pgsluice.testing import (
     drain,
     drain_async,
     run_handler,
@@ -23,7 +22,7 @@ class SendingTest(TestCase):
 
     def setUp(self) -> None:
         """Create the queues in the transaction of the test."""
-        create_queues(app, connection)
+        app.create_queues(connection)
 
     def test_message_is_sent(self) -> None:
         """Read the message in the transaction of the test."""
@@ -68,7 +67,7 @@ class WorkerTest(TransactionTestCase):
 
     def setUp(self) -> None:
         """Create the queues; each test truncates only tables of models."""
-        create_queues(app, connection)
+        app.create_queues(connection)
 
     def test_worker_runs_the_handlers(self) -> None:
         """Send in transactions, and run all handlers, one of them in a process of its own."""

@@ -187,7 +187,7 @@ def drain(
 ) -> dict[str, Counts]:
     """Run the handlers of an app in a worker until their sources are empty.
 
-    Logs are ticked meanwhile. Delayed messages, such as those to be retried, are not waited for.
+    Logs are ticked meanwhile. Delayed messages, such as those to be retried, are not waited for: see `advance_time`.
 
     Args:
         app: The app.
