@@ -174,7 +174,8 @@ def test_every_public_function_has_a_call_or_a_reason_to_have_none():
     public = {f"{schema_of(path)}.{path.stem}" for path in files() if not path.stem.startswith("_")}
 
     assert public - called == WITHOUT_CALL.keys()
-    assert called - public == set()
+    # Tests let schedules fire at a later time than now.
+    assert called - public == {"sluice._fire_schedule"}
 
 
 def test_every_public_function_is_in_the_reference():

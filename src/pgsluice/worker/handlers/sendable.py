@@ -29,13 +29,7 @@ Value = TypeVar("Value")
 class Handler(Generic[Payload, Parameters, Result]):
     """A function that handles messages, with methods to send to it and to wait for results. Made by `App.handler`.
 
-    Calling it calls the function directly, for tests.
-
-    Attributes:
-        spec: Its specification for the engine.
-        sending: Encodes messages for its queue or log.
-        middlewares: Middleware of its app.
-        pools: Connections of its app for sending.
+    Calling it calls the function directly, for tests. `pgsluice.testing` calls it as a worker does.
     """
 
     # Equal to the function's, so that a handler process finds the handler by this name.
@@ -51,6 +45,7 @@ class Handler(Generic[Payload, Parameters, Result]):
         middlewares: list[Middleware],
     ) -> None:
         functools.update_wrapper(self, function)
+        # For the engine: its specification, the middleware of its app, and connections of its app for sending.
         self.spec = spec
         self.middlewares = middlewares
         self.pools = pools
