@@ -55,7 +55,10 @@ def environ(folder):
         for name, text in os.environ.items()
         if not name.startswith(("PG", "PYTEST")) and name != "DATABASE_URL"
     }
-    return kept | {"PGSLUICE_HOME": str(folder / "home"), "PATH": f"{programs}:{os.environ['PATH']}"}
+    return kept | {
+        "PGSLUICE_HOME": str(folder / "home"),
+        "PATH": f"{programs}:{os.environ['PATH']}",
+    }
 
 
 @pytest.mark.slow
