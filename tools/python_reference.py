@@ -78,7 +78,7 @@ PAGES = {
                 "SentMessage",
                 "assert_sent",
             ),
-            *("SentFilter", "advance_time", "create_queues"),
+            *("SentFilter", "advance_time"),
         ),
         testing,
     ),

@@ -88,6 +88,29 @@ def test_tests_of_the_testing_guide_pass(run, tmp_path):
 
 
 @pytest.mark.slow
+def test_the_example_of_the_first_page_prints_what_it_shows(run):
+    blocks = BLOCK.findall((GUIDES.parent / "index.md").read_text(encoding="utf-8"))
+
+    assert [kind for kind, _ in blocks] == ["bash", "python", "text"]
+    assert run("-c", blocks[1][1]) == blocks[2][1]
+
+
+@pytest.mark.slow
+def test_commands_of_the_page_on_installation_run(command):
+    text = (GUIDES.parent / "install.md").read_text(encoding="utf-8")
+    lines = [line for kind, block in BLOCK.findall(text) for line in block.splitlines()]
+    commands = [shlex.split(line, comments=True) for line in lines]
+
+    assert [words[:3] for words in commands[:2]] == [
+        ["pip", "install", "pgsluice"],
+        ["pgsluice", "embedded", "start"],  # tests/acceptance/test_tutorial.py starts it
+    ]
+    for name, *arguments in commands[2:]:
+        assert name == "pgsluice"
+        command(*arguments)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("guide", ["share-groups", "sqlalchemy", "tracing", "workers"])
 def test_a_guide_does_what_it_shows(run, tmp_path, guide):
     shown, printed = [], []

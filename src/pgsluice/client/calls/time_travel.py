@@ -104,12 +104,12 @@ def _append_due(by: timedelta) -> Call[int]:
 
 
 def _move_entries(by: timedelta) -> Call[int]:
-    # Written by this transaction, so that no pass before it can have moved them.
+    # To times after now, as those that are due have left: so no earlier pass covers them.
     sql: LiteralString = (
         _PENDING  # noqa: S608 - of constants
         + """, moved as (
             update pgq.retry_entry as e
-            set ev_retry_after = e.ev_retry_after - %s::interval, entry_txid = pg_catalog.pg_current_xact_id()
+            set ev_retry_after = e.ev_retry_after - %s::interval
             from pending
             where e.tableoid = pending.tableoid and e.ctid = pending.ctid
             returning e.entry_id
