@@ -56,7 +56,7 @@ def test_guide_of_django_does_what_it_shows(make_database_18, tmp_path):
         else:
             write(tmp_path / name[1], text)
 
-    assert len(shown) == 3
+    assert len(shown) == 4
     assert [each for each in printed if each] == shown
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -152,6 +153,63 @@ def test_task_that_fails_is_retried_or_dead_lettered_by_the_queue(backend, obser
     assert errors == ["builtins.TypeError", "builtins.ValueError"]
     assert "raise ValueError" in "".join(each.errors[0].traceback for each in results)
     assert notes(observer) == [(1, "")]  # in autocommit
+
+
+def test_result_of_a_task_follows_its_message(backend, observer):
+    from contrib.django_project.shop.tasks import pack, refuse
+
+    WorkQueue(observer).set_queue_options("default", max_attempts=1)
+    result = pack.enqueue(1, note="n")
+    failing = refuse.enqueue(2)
+    waiting = pack.get_result(result.id)
+    observer.execute(
+        "update pgmq.q_default set vt = now() + interval '1 hour', last_read_at = now()"
+    )
+    running = pack.get_result(result.id)
+    observer.execute("update pgmq.q_default set vt = now(), last_read_at = null")
+    drain(backend.app)
+    result.refresh()
+    failing.refresh()
+
+    assert waiting.status == "READY"
+    assert (waiting.args, waiting.kwargs, waiting.task.func) == ([1], {"note": "n"}, pack.func)
+    assert running.status == "RUNNING"
+    assert result.status == "SUCCESSFUL"
+    assert result.return_value == "parcel 1"
+    assert result.enqueued_at <= result.started_at <= result.finished_at
+    assert (result.attempts, failing.attempts) == (1, 1)
+    assert failing.status == "FAILED"
+    [error] = failing.errors
+    assert error.exception_class is ValueError
+    assert 'raise ValueError("no")' in error.traceback
+    assert failing.finished_at >= failing.started_at
+
+
+def test_missing_result_and_that_of_another_task_are_refused(backend, observer):
+    from contrib.django_project.shop.tasks import pack, refuse
+    from pgsluice.contrib.django import tasks
+
+    mismatch = import_module(tasks.TaskResultDoesNotExist.__module__).TaskResultMismatch
+    result = pack.enqueue(1)
+
+    with pytest.raises(mismatch):
+        refuse.get_result(result.id)
+    for identity in ("7:default", f"{result.id}s", "x:default", "1:elsewhere", ""):
+        with pytest.raises(tasks.TaskResultDoesNotExist):
+            pack.get_result(identity)
+    observer.execute("delete from pgmq.q_default")
+    with pytest.raises(tasks.TaskResultDoesNotExist):
+        pack.get_result(result.id)
+
+
+def test_exception_class_of_an_error_is_that_of_its_traceback():
+    from pgsluice.contrib.django.tasks import _path_of
+
+    trace = "Traceback\n  File\ndjango.db.utils.Error: x\nmore\n"
+    assert _path_of("Error", trace) == "django.db.utils.Error"
+    assert _path_of("ValueError", "Traceback\nValueError\n") == "builtins.ValueError"
+    assert _path_of("timeout", "timeout of 3 s") == "pgsluice.errors.HandlerError"
+    assert _path_of(None, "") == "pgsluice.errors.HandlerError"
 
 
 def test_message_that_names_no_task_is_rejected(backend, observer):

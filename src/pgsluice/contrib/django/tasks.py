@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import socket
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from pgsluice.client import DeadLetters, WorkQueue
 from pgsluice.contrib.django.app import DjangoApp
-from pgsluice.errors import MissingExtraError
+from pgsluice.errors import HandlerError, MissingExtraError, QueueNotFoundError
 from pgsluice.outcome import Reject
 from pgsluice.worker.handlers.sendable import Handler
 
@@ -35,6 +37,7 @@ try:
     from django.tasks import Task, TaskContext, TaskResult, TaskResultStatus, task_backends
     from django.tasks.backends.base import BaseTaskBackend
     from django.tasks.base import TaskError
+    from django.tasks.exceptions import TaskResultDoesNotExist
     from django.tasks.signals import task_enqueued, task_finished, task_started
     from django.utils.json import normalize_json
 except ModuleNotFoundError:
@@ -42,6 +45,7 @@ except ModuleNotFoundError:
         from django_tasks import TaskContext, TaskResult, TaskResultStatus, task_backends
         from django_tasks.backends.base import BaseTaskBackend
         from django_tasks.base import Task, TaskError
+        from django_tasks.exceptions import TaskResultDoesNotExist
         from django_tasks.signals import task_enqueued, task_finished, task_started
         from django_tasks.utils import normalize_json
     except ModuleNotFoundError as error:
@@ -49,6 +53,13 @@ except ModuleNotFoundError:
             f"tasks require Django 6 or the Python package {error.name}; `pip install 'pgsluice[django]' django-tasks`"
         ) from None
 
+_STATUSES = {
+    "waiting": TaskResultStatus.READY,
+    "retrying": TaskResultStatus.READY,
+    "running": TaskResultStatus.RUNNING,
+    "done": TaskResultStatus.SUCCESSFUL,
+    "dead": TaskResultStatus.FAILED,
+}
 _MOST_URGENT, _LEAST_URGENT = 100, -100
 
 
@@ -61,7 +72,7 @@ class PgsluiceBackend(BaseTaskBackend):
     - `priorities`: number of priorities of its queues (see `QueueOptions.priority_weights`), 2 to 9. Default: no task
       may have a priority.
     - `handler`: options of the handlers, see `HandlerOptions`; `{"mode": "transaction"}` acknowledges in the
-      transaction of the task's writes.
+      transaction of the task's writes. Default of `keep_result`: `1d`; None: there are no results.
 
     Attributes:
         app: An app with a handler for each queue.
@@ -76,6 +87,8 @@ class PgsluiceBackend(BaseTaskBackend):
         self._using: str = self.options.get("database", "default")
         self._priorities: int | None = self.options.get("priorities")
         self.supports_priority = self._priorities is not None
+        self._handler_options = {"keep_result": "1d", **self.options.get("handler", {})}
+        self.supports_get_result = self._handler_options["keep_result"] is not None
         self.app = DjangoApp(name="django tasks", using=self._using)
         self._handlers: dict[str, Handler[Any, ..., Any]] = {}
         for queue_name in sorted(self.queues):
@@ -117,6 +130,47 @@ class PgsluiceBackend(BaseTaskBackend):
         task_enqueued.send(type(self), task_result=result)
         return result
 
+    def get_result(self, result_id: str) -> Any:
+        """Return the result of a task: its value for `keep_result`, or the error of its dead letter.
+
+        Raises:
+            TaskResultDoesNotExist: The message of the task was deleted, or there never was one.
+        """
+        if not self.supports_get_result:
+            return super().get_result(result_id)
+        message_id, _, queue_name = result_id.partition(":")
+        if not message_id.isdecimal() or (self.queues and queue_name not in self.queues):
+            raise TaskResultDoesNotExist(result_id)
+        queues = WorkQueue(connections[self._using])
+        try:
+            kept = queues.get_result(queue_name, int(message_id))
+            stored = queues.get_messages(queue_name, [int(message_id)])
+        except QueueNotFoundError:
+            raise TaskResultDoesNotExist(result_id) from None
+        # Dead letters outlive their queue: one may have the id of a message of a queue that was created again.
+        stored = [each for each in stored if (each.state == "dead") is (kept.state == "dead")]
+        if not stored or kept.state not in _STATUSES:
+            raise TaskResultDoesNotExist(result_id)
+        found, status = stored[-1], _STATUSES[kept.state]
+        task = import_string(found.message["task"]).using(queue_name=queue_name, backend=self.alias)
+        result = self._result(task, result_id, status, _as_set(found.enqueued_at), found.message)
+        _set(result, _return_value=kept.result, finished_at=_as_set(found.archived_at))
+        result.worker_ids.extend([""] * found.read_ct)
+        if (read_at := _as_set(found.last_read_at)) is not None:
+            _set(result, started_at=read_at, last_attempted_at=read_at)
+        if status == TaskResultStatus.FAILED:
+            self._add_error(result, queue_name, int(message_id))
+        return result
+
+    def _add_error(self, result: Any, queue_name: str, message_id: int) -> None:
+        for dead in DeadLetters(connections[self._using], queue_name).browse(msg_ids=[message_id]):
+            trace = dead.trace or dead.error or dead.reason
+            error = TaskError(
+                exception_class_path=_path_of(dead.error_type, trace), traceback=trace
+            )
+            result.errors[:] = [error]
+            _set(result, finished_at=_as_set(dead.dead_at))
+
     def _level(self, priority: int) -> int | None:
         """Return the priority of the queue, 1 being the most urgent, for that of a task, 100 being the most urgent."""
         if self._priorities is None:
@@ -131,9 +185,9 @@ class PgsluiceBackend(BaseTaskBackend):
         def run(payload: dict[str, Any], context: SyncContext) -> Any:
             return self._run(queue_name, payload, context)
 
-        options = self.options.get("handler", {})
         made: Handler[Any, ..., Any]
-        made = self.app.handler(queue_name, name=f"tasks of {queue_name}", **options)(run)
+        make = self.app.handler(queue_name, name=f"tasks of {queue_name}", **self._handler_options)
+        made = make(run)
         self._handlers[queue_name] = made
         return made
 
@@ -167,7 +221,12 @@ class PgsluiceBackend(BaseTaskBackend):
         task_finished.send(type(self), task_result=result)
 
     def _result(
-        self, task: Any, identity: str, status: Any, enqueued_at: datetime, call: Mapping[str, Any]
+        self,
+        task: Any,
+        identity: str,
+        status: Any,
+        enqueued_at: datetime | None,
+        call: Mapping[str, Any],
     ) -> Any:
         return TaskResult(
             task=task,
@@ -214,6 +273,15 @@ def _aware(time: datetime | None) -> datetime | None:
     return time if time is None or timezone.is_aware(time) else timezone.make_aware(time)
 
 
-def _as_set(time: datetime) -> datetime:
+def _as_set(time: datetime | None) -> datetime | None:
     """Return a time as `timezone.now()` does, by `USE_TZ`."""
-    return time if settings.USE_TZ else timezone.make_naive(time)
+    return time if time is None or settings.USE_TZ else timezone.make_naive(time)
+
+
+def _path_of(error_type: str | None, trace: str) -> str:
+    """Return the path of an exception's class, from the last line of its traceback that names it."""
+    if error_type is not None:
+        for line in reversed(trace.splitlines()):
+            if found := re.match(rf"((?:[\w.]+\.)?{re.escape(error_type)})(?::|$)", line):
+                return found[1] if "." in found[1] else f"builtins.{found[1]}"
+    return f"{HandlerError.__module__}.{HandlerError.__qualname__}"  # such as a timeout
