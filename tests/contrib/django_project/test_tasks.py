@@ -194,7 +194,14 @@ def test_missing_result_and_that_of_another_task_are_refused(backend, observer):
 
     with pytest.raises(mismatch):
         refuse.get_result(result.id)
-    for identity in ("7:default", f"{result.id}s", "x:default", "1:elsewhere", ""):
+    for identity in (
+        "7:default",
+        f"{result.id}s",
+        "x:default",
+        "1:elsewhere",
+        "1" * 30 + ":default",
+        "",
+    ):
         with pytest.raises(tasks.TaskResultDoesNotExist):
             pack.get_result(identity)
     observer.execute("delete from pgmq.q_default")

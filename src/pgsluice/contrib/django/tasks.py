@@ -138,13 +138,14 @@ class PgsluiceBackend(BaseTaskBackend):
         """
         if not self.supports_get_result:
             return super().get_result(result_id)
-        message_id, _, queue_name = result_id.partition(":")
-        if not message_id.isdecimal() or (self.queues and queue_name not in self.queues):
+        parts = re.fullmatch(r"(\d{1,18}):(.+)", result_id)
+        if parts is None or (self.queues and parts[2] not in self.queues):
             raise TaskResultDoesNotExist(result_id)
+        message_id, queue_name = int(parts[1]), parts[2]
         queues = WorkQueue(connections[self._using])
         try:
-            kept = queues.get_result(queue_name, int(message_id))
-            stored = queues.get_messages(queue_name, [int(message_id)])
+            kept = queues.get_result(queue_name, message_id)
+            stored = queues.get_messages(queue_name, [message_id])
         except QueueNotFoundError:
             raise TaskResultDoesNotExist(result_id) from None
         # Dead letters outlive their queue: one may have the id of a message of a queue that was created again.
@@ -159,7 +160,7 @@ class PgsluiceBackend(BaseTaskBackend):
         if (read_at := _as_set(found.last_read_at)) is not None:
             _set(result, started_at=read_at, last_attempted_at=read_at)
         if status == TaskResultStatus.FAILED:
-            self._add_error(result, queue_name, int(message_id))
+            self._add_error(result, queue_name, message_id)
         return result
 
     def _add_error(self, result: Any, queue_name: str, message_id: int) -> None:
