@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from pgsluice import WorkQueue
+from pgsluice import Operations, WorkQueue
 from pgsluice.errors import ArgumentError, ServerError
 from pgsluice.worker import App, Context, Reject, RetryPolicy, SyncContext, Worker
 from support import rows, value
@@ -29,7 +29,7 @@ def places(observer, queue_name):
     names = (queue_name, f"{queue_name}_then")
     WorkQueue(observer).create(names[1])
     for name in names:
-        WorkQueue(observer).enable_successors(name)
+        Operations(observer).enable_successors(name)
     return names
 
 

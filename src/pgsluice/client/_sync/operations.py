@@ -15,10 +15,12 @@ from pgsluice.client.calls import (
     notify,
     operations,
     partitions,
+    results,
     retries,
     samples,
     searching,
     spark_claims,
+    successors,
 )
 from pgsluice.client.explain_records import ExplainedFact
 from pgsluice.client.limit_records import BlockedMessages, LimitUsage
@@ -37,6 +39,7 @@ from pgsluice.client.records import (
     Partition,
     QueueStream,
 )
+from pgsluice.client.result_records import MessageResult
 from pgsluice.client.retry_records import FailingMessages, MessageAttempts
 from pgsluice.client.sample_records import NewestSample, QueueState, Sample
 from pgsluice.client.search_records import FoundMessages
@@ -364,6 +367,20 @@ class Operations:
         """
         return self._runner.run(partitions.list_failures())
 
+    def get_result(self, queue_name: str, msg_id: int) -> MessageResult:
+        """Return the state of a message, and the result of its handler if one is kept.
+
+        Args:
+            queue_name: An existing queue, whose handler has the option `keep_result`.
+            msg_id: The message, as returned by the send.
+
+        Returns:
+            The state and the result; the state `gone` also for an id that was never used.
+
+        Source: `sluice.get_result`.
+        """
+        return self._runner.run(results.get_result(queue_name, msg_id))
+
     def count_retrying(self, queue_name: str) -> int:
         """Count the messages of a queue that failed and wait for a retry.
 
@@ -555,3 +572,16 @@ class Operations:
         Source: `sluice.list_queue_streams`.
         """
         return self._runner.run(spark_claims.list_queue_streams())
+
+    def enable_successors(self, queue_name: str) -> None:
+        """Allow messages that run after messages of this queue, see `after` of `WorkQueue.send`.
+
+        Creates triggers on the queue, once: readers and senders of the queue wait for the commit of this call. Requires
+        the role sluice_admin.
+
+        Args:
+            queue_name: An existing queue.
+
+        Source: `sluice.enable_successors`.
+        """
+        self._runner.run(successors.enable_successors(queue_name))

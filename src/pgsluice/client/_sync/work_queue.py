@@ -16,10 +16,8 @@ from pgsluice.client.calls import (
     partitions,
     pgmq,
     reading,
-    results,
     retries,
     settings,
-    successors,
 )
 from pgsluice.client.calls.successors import AfterFailure
 from pgsluice.client.records import (
@@ -31,7 +29,6 @@ from pgsluice.client.records import (
     StoredMessage,
     TopicBinding,
 )
-from pgsluice.client.result_records import MessageResult
 from pgsluice.client.retry_records import FailedMessage
 from pgsluice.client.settings_records import Change, QueueOptions, QueueSettings
 from pgsluice.client.sources import Connectable
@@ -87,6 +84,8 @@ class WorkQueue:
         delay: int | datetime | None = None,
         deduplication_key: str | None = None,
         unique: Unique | None = None,
+        after: Mapping[str, Sequence[int]] | None = None,
+        after_failure: AfterFailure | None = None,
     ) -> int:
         """Send one message.
 
@@ -105,6 +104,12 @@ class WorkQueue:
                 `deduplication_window` of the queue, even if the first message has left the queue, or as `unique` says.
                 None: no deduplication.
             unique: Lifetime of the key and effect of a duplicate, for this message. None: those of the queue.
+            after: msg_ids of messages to wait for, by queue: the message becomes visible when all of them have left
+                their queues other than as dead letters. `Operations.enable_successors` must have been called for these
+                queues. The transaction of this call locks the messages. Not together with a deduplication key. None: of
+                no message.
+            after_failure: If one of `after` is dead-lettered: `fail`, the default: dead-letter this message too, with
+                the reason, and so on for those that wait for it; `continue`: wait for the others, then run it.
 
         Returns:
             The msg_id; for a duplicate, that of the first message with this key.
@@ -117,8 +122,9 @@ class WorkQueue:
                 sent.
             RetryableError: In a transaction above READ COMMITTED, another transaction has sent the same key
                 concurrently.
+            ServerError: `enable_successors` was not called for a queue of `after`.
 
-        Source: PGMQ 1.13.0 `pgmq.send`; with a key `sluice.send`.
+        Source: PGMQ 1.13.0 `pgmq.send`; with a key `sluice.send`, with `after` `sluice.send_after`.
         """
         return self._runner.run(
             deduplication.send(
@@ -128,6 +134,8 @@ class WorkQueue:
                 delay=delay,
                 deduplication_key=deduplication_key,
                 unique=unique,
+                after=after,
+                after_failure=after_failure,
             )
         )
 
@@ -1016,78 +1024,3 @@ class WorkQueue:
         return self._runner.run(
             pgmq.send_batch_topic(routing_key, messages, headers=headers, delay=delay)
         )
-
-    def get_result(self, queue_name: str, msg_id: int) -> MessageResult:
-        """Return the state of a message, and the result of its handler if one is kept.
-
-        Args:
-            queue_name: An existing queue, whose handler has the option `keep_result`.
-            msg_id: The message, as returned by the send.
-
-        Returns:
-            The state and the result; the state `gone` also for an id that was never used.
-
-        Source: `sluice.get_result`.
-        """
-        return self._runner.run(results.get_result(queue_name, msg_id))
-
-    def send_after(
-        self,
-        queue_name: str,
-        message: Any,
-        after: Mapping[str, Sequence[int]],
-        *,
-        headers: Any = None,
-        delay: int | datetime | None = None,
-        after_failure: AfterFailure = "fail",
-    ) -> int:
-        """Send one message that becomes visible when all others are done.
-
-        A message is done when it leaves its queue other than as a dead letter: archived, deleted, popped or purged, or
-        with its queue. Those that left before count the same. The transaction of this call locks the messages that it
-        names.
-
-        Args:
-            queue_name: An existing queue.
-            message: As for `send`.
-            after: msg_ids of the messages to wait for, by queue. An administrator must have called `enable_successors`
-                for these queues.
-            headers: As for `send`.
-            delay: As for `send`: the message becomes visible no sooner.
-            after_failure: If one of them is dead-lettered: `fail`, dead-letter this message too, with the reason, and
-                so on for those that wait for it; `continue`, wait for the others, then run it.
-
-        Returns:
-            The msg_id.
-
-        Raises:
-            PayloadError: As for `send`.
-            ArgumentError: As for `send`; or a queue never had such a msg_id. Nothing was sent.
-            ServerError: `enable_successors` was not called for a queue.
-            PrivilegeError: The role may neither send to nor read one of the queues.
-
-        Source: `sluice.send_after`.
-        """
-        return self._runner.run(
-            successors.send_after(
-                queue_name,
-                message,
-                after,
-                headers=headers,
-                delay=delay,
-                after_failure=after_failure,
-            )
-        )
-
-    def enable_successors(self, queue_name: str) -> None:
-        """Allow messages that run after messages of this queue, see `send_after`.
-
-        Creates triggers on the queue, once: readers and senders of the queue wait for the commit of this call. Requires
-        the role sluice_admin.
-
-        Args:
-            queue_name: An existing queue.
-
-        Source: `sluice.enable_successors`.
-        """
-        self._runner.run(successors.enable_successors(queue_name))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, LiteralString
 
@@ -11,6 +11,7 @@ from pgsluice.client.calls.arguments import int_or_time
 from pgsluice.client.calls.call import Call, column, scalar
 from pgsluice.client.calls.clients import WorkQueue, method
 from pgsluice.client.calls.settings import options_parameter
+from pgsluice.client.calls.successors import AfterFailure, send_after
 from pgsluice.client.unique import Unique
 from pgsluice.errors import ArgumentError
 from pgsluice.tracing.carrier import Sends
@@ -25,6 +26,8 @@ def send(
     delay: int | datetime | None = None,
     deduplication_key: str | None = None,
     unique: Unique | None = None,
+    after: Mapping[str, Sequence[int]] | None = None,
+    after_failure: AfterFailure | None = None,
 ) -> Call[int]:
     """Send one message.
 
@@ -43,6 +46,12 @@ def send(
             `deduplication_window` of the queue, even if the first message has left the queue, or as `unique` says.
             None: no deduplication.
         unique: Lifetime of the key and effect of a duplicate, for this message. None: those of the queue.
+        after: msg_ids of messages to wait for, by queue: the message becomes visible when all of them have left
+            their queues other than as dead letters. `Operations.enable_successors` must have been called for these
+            queues. The transaction of this call locks the messages. Not together with a deduplication key. None: of
+            no message.
+        after_failure: If one of `after` is dead-lettered: `fail`, the default: dead-letter this message too, with
+            the reason, and so on for those that wait for it; `continue`: wait for the others, then run it.
 
     Returns:
         The msg_id; for a duplicate, that of the first message with this key.
@@ -55,9 +64,23 @@ def send(
             sent.
         RetryableError: In a transaction above READ COMMITTED, another transaction has sent the same key
             concurrently.
+        ServerError: `enable_successors` was not called for a queue of `after`.
 
-    Source: PGMQ 1.13.0 `pgmq.send`; with a key `sluice.send`.
+    Source: PGMQ 1.13.0 `pgmq.send`; with a key `sluice.send`, with `after` `sluice.send_after`.
     """
+    if after is not None:
+        if deduplication_key is not None or unique is not None:
+            raise ArgumentError("after and deduplication are mutually exclusive; use one")
+        return send_after(
+            queue_name,
+            message,
+            after,
+            headers=headers,
+            delay=delay,
+            after_failure=after_failure or "fail",
+        )
+    if after_failure is not None:
+        raise ArgumentError("after_failure needs after; omit it")
     plain = pgmq.send(queue_name, message, headers, delay)
     if deduplication_key is None:
         _require_key(unique)

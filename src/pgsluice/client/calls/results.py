@@ -8,12 +8,12 @@ from typing import LiteralString
 from pgsluice.client.calls.arguments import one_id
 from pgsluice.client.calls.call import Call, nothing, one
 from pgsluice.client.calls.claims import others_of_done
-from pgsluice.client.calls.clients import WorkQueue, method
+from pgsluice.client.calls.clients import Operations, method
 from pgsluice.client.records import ClaimOutcome, Message
 from pgsluice.client.result_records import MessageResult
 
 
-@method(WorkQueue)
+@method(Operations)
 def get_result(queue_name: str, msg_id: int) -> Call[MessageResult]:
     """Return the state of a message, and the result of its handler if one is kept.
 

@@ -9,13 +9,12 @@ from typing import Any, Literal, LiteralString
 from pgsluice.client.calls import pgmq
 from pgsluice.client.calls.arguments import checked_ids, zoned_time
 from pgsluice.client.calls.call import Call, nothing, scalar
-from pgsluice.client.calls.clients import WorkQueue, method
+from pgsluice.client.calls.clients import Operations, method
 from pgsluice.tracing.carrier import Sends
 
 AfterFailure = Literal["fail", "continue"]
 
 
-@method(WorkQueue)
 def send_after(
     queue_name: str,
     message: Any,
@@ -34,8 +33,8 @@ def send_after(
     Args:
         queue_name: An existing queue.
         message: As for `send`.
-        after: msg_ids of the messages to wait for, by queue. An administrator must have called `enable_successors`
-            for these queues.
+        after: msg_ids of the messages to wait for, by queue. An administrator must have called
+            `Operations.enable_successors` for these queues.
         headers: As for `send`.
         delay: As for `send`: the message becomes visible no sooner.
         after_failure: If one of them is dead-lettered: `fail`, dead-letter this message too, with the reason, and
@@ -73,9 +72,9 @@ def send_after(
     return Call(sql, parameters, scalar, queue_name, sends=Sends("pgmq", queue_name, 4))
 
 
-@method(WorkQueue)
+@method(Operations)
 def enable_successors(queue_name: str) -> Call[None]:
-    """Allow messages that run after messages of this queue, see `send_after`.
+    """Allow messages that run after messages of this queue, see `after` of `WorkQueue.send`.
 
     Creates triggers on the queue, once: readers and senders of the queue wait for the commit of this call. Requires
     the role sluice_admin.

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from pgsluice.client import DeadLetters, WorkQueue
+from pgsluice.client import DeadLetters, Operations, WorkQueue
 from pgsluice.contrib.django.app import DjangoApp
 from pgsluice.errors import HandlerError, MissingExtraError, QueueNotFoundError
 from pgsluice.outcome import Reject
@@ -144,7 +144,7 @@ class PgsluiceBackend(BaseTaskBackend):
         message_id, queue_name = int(parts[1]), parts[2]
         queues = WorkQueue(connections[self._using])
         try:
-            kept = queues.get_result(queue_name, message_id)
+            kept = Operations(connections[self._using]).get_result(queue_name, message_id)
             stored = queues.get_messages(queue_name, [message_id])
         except QueueNotFoundError:
             raise TaskResultDoesNotExist(result_id) from None

@@ -32,7 +32,7 @@ def message(request: Request) -> Response:
     attempts = database.part(
         lambda s: s.operations.list_attempts(name, [msg_id]), "attempts", name, msg_id
     )
-    result = database.part(lambda s: s.queues.get_result(name, msg_id), "result", name, msg_id)
+    result = database.part(lambda s: s.operations.get_result(name, msg_id), "result", name, msg_id)
     kept = result.value if result.value and result.value.expires_at else None
     message = explained.value[0].detail if explained.value else {}
     state = message.get("state", "")

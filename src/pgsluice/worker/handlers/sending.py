@@ -14,7 +14,6 @@ from pgsluice.client.calls import (
     pgq,
     producing,
     reading,
-    successors,
 )
 from pgsluice.client.calls.arguments import require_options, whole, zoned_time
 from pgsluice.client.log_records import NewEvent
@@ -60,18 +59,6 @@ class Sending:
             unique = options.get("unique") or self.unique
             key = _unique_key(options.get("deduplication_key"), unique, payload, message)
             after = options.get("after")
-            if after is not None:
-                if key is not None:
-                    raise ArgumentError("after and deduplication are mutually exclusive; use one")
-                return successors.send_after(
-                    self.route.queue_name,
-                    message,
-                    _by_queue(after, self.route.queue_name),
-                    headers=headers,
-                    delay=delay,
-                    after_failure=options.get("after_failure") or "fail",
-                )
-            self._refuse(after_failure=options.get("after_failure"))
             return deduplication.send(
                 self.route.queue_name,
                 message,
@@ -79,6 +66,8 @@ class Sending:
                 delay=delay,
                 deduplication_key=key,
                 unique=unique,
+                after=None if after is None else _by_queue(after, self.route.queue_name),
+                after_failure=options.get("after_failure"),
             )
         event = self._event(self.route, payload, options)
         if delay is None:
