@@ -126,7 +126,8 @@ class QueueNotFoundError(SluiceError):
 class DeduplicationOffError(SluiceError):
     """A message with a deduplication key was sent to a queue without deduplication. Nothing was sent.
 
-    Set a `deduplication_window` with `WorkQueue.set_queue_options`, or send without a key.
+    Set a `deduplication_window` or `deduplication_until` with `WorkQueue.set_queue_options`, pass `unique` to the
+    send, or send without a key.
     """
 
     _problem = "queue {0!r} has no deduplication window"

@@ -97,7 +97,7 @@ class Handler(Generic[Payload, Parameters, Result]):
             ArgumentError: An option is unknown, out of range, or not supported here. Nothing was sent.
             QueueNotFoundError: The queue does not exist.
             LogNotFoundError: The log does not exist.
-            DeduplicationOffError: A deduplication key was given, but the queue has no window.
+            DeduplicationOffError: A deduplication key was given without `unique`, and the queue has no deduplication.
             ConnectionFailedError: The server is unreachable, or its reply was lost: the message may have been sent.
                 Sending again with the same deduplication key is idempotent.
         """
