@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from contrib.django_project.conftest import manage
-from pgsluice import WorkQueue
+from pgsluice import DeadLetters, WorkQueue
 from pgsluice.testing import drain
 from support import rows, value
 
@@ -30,6 +30,7 @@ def backend(connection: Any, observer: Any) -> Iterator[Any]:
     yield backend
     for name in ("default", "mail"):
         queues.drop_queue(name)
+        DeadLetters(observer, name).purge(older_than=timedelta())  # they outlive it
 
 
 @pytest.fixture
