@@ -86,3 +86,16 @@ def test_a_reader_sees_results_and_a_writer_does_not(database, connection, claim
             state(session)
         connection.execute(f"grant sluice_reader to {role}")
         assert state(session)[:2] == ("done", 1)
+
+
+def test_dead_letter_of_a_dropped_queue_is_not_that_of_a_queue_created_again(connection, claimed):
+    connection.execute("select sluice.reject('orders', 1, 1, 'no address')")
+    connection.execute("select pgmq.drop_queue('orders')")
+    connection.execute("select pgmq.create('orders')")
+    assert state(connection) == waits("gone")
+
+    connection.execute("select pgmq.send('orders', '1')")
+    connection.execute("select pgmq.read('orders', 9, 1)")
+    connection.execute("select sluice.reject('orders', 1, 1, 'no name')")
+
+    assert state(connection) == ("dead", None, False, None, "no name")

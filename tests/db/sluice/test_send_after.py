@@ -360,3 +360,15 @@ def test_random_chains_match_a_model(queues, seed):
     assert [msg_id for (msg_id,) in letters] == sorted(dead)
     assert value(queues, "select count(*) from pgmq.q_then") == 0
     assert nothing_waits(queues)
+
+
+def test_dead_letter_of_a_dropped_queue_is_no_failure_in_a_queue_created_again(queues):
+    queues.execute(FAILED["reject"])
+    queues.execute("select pgmq.drop_queue('first')")
+    queues.execute("select pgmq.create('first'), sluice.enable_successors('first')")
+    queues.execute("select pgmq.send('first', '1'), pgmq.read('first', 600, 1)")
+    send_after(queues, 1)
+
+    queues.execute(DONE["archive"])
+
+    assert is_visible(queues)

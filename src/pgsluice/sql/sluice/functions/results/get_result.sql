@@ -2,7 +2,7 @@
  * One statement, so that a message that is being moved is found once. A message in the queue is not done, whatever result an
  * earlier one of its id left: see sluice.store_results.
  *
- * Reads: queue, archive, sluice.dead_letter_message, sluice.result.
+ * Reads: queue, archive, pgmq.meta, sluice.dead_letter_message, sluice.result.
  */
 create or replace function sluice.get_result(
     queue_name text, msg_id bigint,
@@ -35,6 +35,8 @@ begin
              select 3, ''dead'', null, null, d.error_type, coalesce(nullif(d.error, ''''), d.reason), d.dead_letter_id
              from sluice.dead_letter_message as d
              where lower(d.queue_name) = lower($2) and d.msg_id = $1
+               -- Ids restart in a queue that is created again; its dead letters stay.
+               and d.dead_at >= (select q.created_at from pgmq.meta as q where lower(q.queue_name) = lower($2))
              union all
              select 4, ''done'', null, null, null, null, null
              from pgmq.%2$I as m

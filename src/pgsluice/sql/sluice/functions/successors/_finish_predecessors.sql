@@ -8,7 +8,7 @@
  *
  * A message whose vt is not infinity any more was made visible by hand, and is left alone.
  *
- * Writes: sluice.predecessor, sluice.successor, the queues of the waiting messages, sluice.dead_letter_message.
+ * Reads: pgmq.meta. Writes: sluice.predecessor, sluice.successor, the queues of the waiting messages, sluice.dead_letter_message.
  */
 create or replace function sluice._finish_predecessors(queue_table text, msg_ids bigint[])
 returns bigint
@@ -29,13 +29,16 @@ declare
     v_released bigint := 0;
     v_queue record;
 begin
-    -- The newest dead letter, as ids restart in a queue that is created again.
+    -- Ids restart in a queue that is created again; its dead letters stay.
     v_failures := array(
         select (
             select format('message %s of queue %s was dead-lettered: %s', d.msg_id, substr(queue_table, 3), d.reason)
             from sluice.dead_letter_message as d
             where lower(d.queue_name) = substr(_finish_predecessors.queue_table, 3)
               and d.msg_id = finished.msg_id
+              and d.dead_at >= (
+                  select q.created_at from pgmq.meta as q where lower(q.queue_name) = substr(_finish_predecessors.queue_table, 3)
+              )
             order by d.dead_letter_id desc
             limit 1
         )
