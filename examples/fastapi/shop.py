@@ -44,6 +44,7 @@ class Order(Base):
     customer: Mapped[str]
     cents: Mapped[int]
     state: Mapped[str] = mapped_column(default="new")
+    message_id: Mapped[int | None]
 
 
 class Report(Base):
@@ -68,14 +69,17 @@ class Day:
     zone: str = "UTC"
 
 
-@app.handler("placed", retry=RetryPolicy(max_attempts=5, jitter=True), timeout_s=30)
-async def pack(placed: Placed, context: Context) -> None:
-    """Pack an order; its new state and the acknowledgement are one transaction."""
+@app.handler(
+    "placed", retry=RetryPolicy(max_attempts=5, jitter=True), timeout_s=30, keep_result="1h"
+)
+async def pack(placed: Placed, context: Context) -> str:
+    """Pack an order and return its label; state, result and acknowledgement are one transaction."""
     async with context.transaction(Session) as session:
         order = await session.get_one(Order, placed.order_id)
         if order.cents <= 0:
             raise Reject("the amount of the order is not positive")
         order.state = f"packed in attempt {context.attempt}"
+    return f"label {placed.order_id}"
 
 
 @app.handler("reports")
@@ -105,22 +109,42 @@ async def place(customer: str, cents: int, session: Db) -> dict[str, int]:
     order = Order(customer=customer, cents=cents)
     session.add(order)
     await session.flush()
-    await pack.send_async(Placed(order.id), connection=session)
+    order.message_id = await pack.send_async(Placed(order.id), connection=session)
     await session.commit()
     return {"id": order.id}
 
 
 @web.get("/orders/{order_id}")
 async def show(order_id: int, session: Db) -> dict[str, str]:
-    """Show the state of an order.
+    """Show the state of an order."""
+    order = await _order(order_id, session)
+    return {"customer": order.customer, "state": order.state}
 
-    Raises:
-        HTTPException: There is no such order.
-    """
+
+@web.get("/orders/{order_id}/label")
+async def label(order_id: int, session: Db) -> dict[str, str]:
+    """Wait for the result of the handler, for at most ten seconds."""
+    order = await _order(order_id, session)
+    await session.close()  # a connection of the pool is not kept while waiting
+    return {"label": await pack.result_async(order.message_id or 0, timeout_s=10)}
+
+
+@web.delete("/orders/{order_id}")
+async def cancel(order_id: int, session: Db) -> dict[str, bool]:
+    """Cancel an order that is not packed, running or not, in one transaction."""
+    order = await _order(order_id, session)
+    is_cancelled = await pack.cancel_async(order.message_id or 0, connection=session)
+    if is_cancelled:
+        order.state = "cancelled"
+    await session.commit()
+    return {"cancelled": is_cancelled}
+
+
+async def _order(order_id: int, session: AsyncSession) -> Order:
     order = await session.get(Order, order_id)
     if order is None:
         raise HTTPException(404, "no such order")
-    return {"customer": order.customer, "state": order.state}
+    return order
 
 
 async def set_up() -> None:

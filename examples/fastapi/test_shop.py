@@ -48,6 +48,22 @@ async def test_worker_packs_orders(database):
         assert (await shop.show(1, session))["state"] == "packed in attempt 1"
 
 
+async def test_label_is_the_result_of_the_handler(database):
+    async with Session() as session:
+        await shop.place("ada", 1200, session)
+        await drain_async(shop.app)
+        assert await shop.label(1, session) == {"label": "label 1"}
+
+
+async def test_cancelled_order_is_not_packed(database):
+    async with Session() as session:
+        await shop.place("ada", 1200, session)
+        assert await shop.cancel(1, session) == {"cancelled": True}
+        assert await shop.cancel(1, session) == {"cancelled": False}
+        await drain_async(shop.app)
+        assert (await shop.show(1, session))["state"] == "cancelled"
+
+
 async def test_handler_writes_in_the_session_of_the_test(database):
     async with Session() as session:
         session.add(Order(customer="ada", cents=1200))

@@ -39,7 +39,7 @@ def test_tests_of_an_example_pass(example):
 @pytest.mark.parametrize("example", SERVERS)
 def test_requests_of_an_example_have_the_shown_answers(example, database, tmp_path):
     readme = (EXAMPLES / example / "README.md").read_text()
-    requests = re.findall(r"^curl (-X POST )?'?(http://[^'\s]+)'?$", readme, re.MULTILINE)
+    requests = re.findall(r"^curl (?:-X (\w+) )?'?(http://[^'\s]+)'?$", readme, re.MULTILINE)
     shown = [
         json.loads(line)
         for line in re.search(r"```text\n(.*?)```", readme, re.DOTALL)[1].splitlines()
@@ -61,7 +61,7 @@ def test_requests_of_an_example_have_the_shown_answers(example, database, tmp_pa
             stack.callback(process.terminate)
         for (method, url), answer in zip(requests, shown, strict=True):
             there = re.sub(r"(?<=127\.0\.0\.1:)\d+", str(port), url)
-            wait_until(lambda: _answer("POST" if method else "GET", there) == answer, url)  # noqa: B023
+            wait_until(lambda: _answer(method or "GET", there) == answer, url)  # noqa: B023
 
 
 def _answer(method: str, url: str) -> object:
