@@ -58,6 +58,7 @@ PAGES = {
                 "Reject",
                 "RetryPolicy",
                 "Batch",
+                "Unique",
                 "Mode",
                 "Execution",
             ),
@@ -93,6 +94,7 @@ PAGES = {
                 "StoredMessage",
                 "FoundMessages",
                 "UnloadableJson",
+                "MessageResult",
             ),
             *(
                 "QueueOptions",

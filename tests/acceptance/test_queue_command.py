@@ -150,7 +150,7 @@ def test_retry_is_recorded_in_its_transaction_and_only_if_a_message_was_found(qu
     assert rows(connection, "select action from sluice.list_actions('orders')") == []
 
     connection.execute("alter table sluice.action add check (action <> 'set_vt')")
-    queue("retry", "orders", "1", code=2)
+    queue("retry", "orders", "1", code=3)
     assert rows(connection, "select vt <= clock_timestamp() from pgmq.q_orders") == [(False,)]
 
 

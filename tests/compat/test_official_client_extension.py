@@ -34,7 +34,9 @@ def test_default_client_cannot_create_the_extension(kind, peer):
 
 
 @pytest.mark.parametrize("kind", CLIENTS)
-def test_default_client_starts_again_and_again_with_the_empty_extension(kind, peer, tmp_path):
+def test_default_client_starts_again_and_again_with_the_empty_extension(
+    kind, peer, tmp_path, tmp_path_factory
+):
     _, _, rest = GUIDE.read_text().partition("## Clients that create the extension")
     block = re.search(r"```text\n(.*?)```", rest, re.DOTALL)[1]
     for part in re.split(r"^# (?=extension/)", block, flags=re.MULTILINE)[1:]:
@@ -43,11 +45,10 @@ def test_default_client_starts_again_and_again_with_the_empty_extension(kind, pe
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
         path.chmod(0o644)
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder.name.startswith("pytest-"):
+    base = tmp_path_factory.getbasetemp()
+    for folder in (tmp_path / "extension", tmp_path, base, base.parent, base.parent.parent):
+        if folder.name.startswith(("pytest-", "popen-")) or folder.is_relative_to(tmp_path):
             folder.chmod(0o755)  # the server runs as another user
-    (tmp_path / "extension").chmod(0o755)
-    tmp_path.chmod(0o755)
     with psycopg.connect(peer[1], autocommit=True) as connection:
         name = connection.info.dbname
         connection.execute(f"alter database {name} set extension_control_path = '{tmp_path}'")

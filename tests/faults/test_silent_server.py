@@ -68,17 +68,17 @@ def test_the_reset_after_a_handler_ends_within_seconds(far_url, proxy, monkeypat
     async def run():
         async with opened(far_url) as pools:
             taken_s = []
-            async with pools.lend() as connection:
-                await connection.execute("select 1")
-                await connection.commit()
+            async with pools.lend() as lent:
+                await lent.connection.execute("select 1")
+                await lent.connection.commit()
                 proxy.swallow()
                 began_s = time.monotonic()
             taken_s.append(time.monotonic() - began_s)
 
             def in_thread():
-                with pools.lend_sync() as connection:
-                    connection.execute("select 1")
-                    connection.commit()
+                with pools.lend_sync() as lent:
+                    lent.connection.execute("select 1")
+                    lent.connection.commit()
                     proxy.swallow()
                     began_s = time.monotonic()
                 taken_s.append(time.monotonic() - began_s)
@@ -121,9 +121,9 @@ def test_a_connection_whose_other_end_is_gone_is_given_up_after_a_minute(
     async def run():
         async with opened(url) as pools:
             async with pools.engine.connection() as engine, pools.lend() as of_task:
-                found = [tcp_settings(engine), tcp_settings(of_task)]
+                found = [tcp_settings(engine), tcp_settings(of_task.connection)]
             with pools.lend_sync() as of_thread:
-                return [*found, tcp_settings(of_thread)]
+                return [*found, tcp_settings(of_thread.connection)]
 
     assert asyncio.run(run()) == [expected] * 3
     with connect(Target(url, "test")) as connection:

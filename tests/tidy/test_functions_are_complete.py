@@ -46,7 +46,6 @@ UNPINNED = {
 # Public functions that the clients do not call, and why.
 WITHOUT_CALL = {
     "pgmq.acquire_queue_lock": "a step of create and drop_queue that PGMQ's own clients call",
-    "pgmq.create": "PGMQ's, which keeps the archive for ever; clients call sluice.create_queue",
     "pgmq.create_non_partitioned": "PGMQ's other name of create",
     "pgmq.create_unlogged": "as pgmq.create",
     "pgmq.detach_archive": "PGMQ's deprecated no-op",

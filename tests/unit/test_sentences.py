@@ -82,6 +82,7 @@ def examples() -> list[tuple[str, str, str]]:
                 | dict.fromkeys(NUMBERS, number)
                 | dict.fromkeys(FLAGS, flag)
                 | {"state": state, "schedule": None, "origin": None}
+                | {"msg_ids": list(range(1, max(number, 1) + 1)), "after_queue": "first"}
             )
             # Facts that are never told with none.
             if cause.startswith("key of "):  # asked for by its key

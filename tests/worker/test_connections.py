@@ -298,12 +298,12 @@ async def test_a_handler_that_waits_for_a_connection_gets_it_when_the_server_has
     role, url = limited
 
     async def in_loop(connections):
-        async with connections.lend() as connection:
-            return connection.info.user
+        async with connections.lend() as lent:
+            return lent.connection.info.user
 
     def in_thread(connections):
-        with connections.lend_sync() as connection:
-            return connection.info.user
+        with connections.lend_sync() as lent:
+            return lent.connection.info.user
 
     async with opened(url) as connections:
         waiting = asyncio.create_task(

@@ -117,7 +117,7 @@ def test_options_that_cannot_be_are_refused(app, places):
 
     with pytest.raises(ArgumentError, match="after and deduplication are mutually exclusive"):
         first.send(1, after=[1], deduplication_key="a")
-    with pytest.raises(ArgumentError, match="does not support after_failure here"):
+    with pytest.raises(ArgumentError, match="after_failure needs after"):
         first.send(1, after_failure="continue")
     with pytest.raises(ArgumentError, match="is for a log, which does not support after here"):
         paid.send(1, after=[1])

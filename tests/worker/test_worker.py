@@ -429,7 +429,7 @@ async def test_a_server_that_does_not_answer_is_given_up_by_the_engine_only(
         with sessions.unhurried():
             await AsyncRunner(pools.engine).run(slow)
         await AsyncRunner(pools.consumers).run(slow)
-        async with pools.lend() as connection:
-            await AsyncRunner(connection).run(slow)
+        async with pools.lend() as lent:
+            await AsyncRunner(lent.connection).run(slow)
     finally:
         await pools.close()

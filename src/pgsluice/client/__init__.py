@@ -96,9 +96,7 @@ if TYPE_CHECKING:
     from pgsluice.client.settings_records import LogSettings as LogSettings
     from pgsluice.client.settings_records import QueueOptions as QueueOptions
     from pgsluice.client.settings_records import QueueSettings as QueueSettings
-    from pgsluice.client.unique import OnDuplicate as OnDuplicate
     from pgsluice.client.unique import Unique as Unique
-    from pgsluice.client.unique import Until as Until
     from pgsluice.client.unloadable import UnloadableJson as UnloadableJson
 else:
     __all__, __getattr__, __dir__ = lazily(__name__)

@@ -157,6 +157,7 @@ WRITABLE_BY_READERS = {
     "sluice.parked_key",
     "sluice.queue_start",
     "sluice.queue_stream",
+    "sluice.result",
 }
 
 

@@ -24,6 +24,7 @@ from pgsluice.errors import (
 )
 from pgsluice.outcome import Done, Reject, Release, Retry
 from pgsluice.worker.engine.claim.routing import Routing
+from pgsluice.worker.engine.connections._async.scope import AsyncConnectionScope
 from pgsluice.worker.engine.connections.sessions import unhurried
 from pgsluice.worker.engine.consume._async.event_consumer import AsyncEventConsumer
 from pgsluice.worker.engine.consume.consumed_batch import attempt_of
@@ -50,7 +51,7 @@ class _BatchContext(Context):
         self, spec: HandlerSpec, delivery: Delivery, connection: AsyncConnection[Any]
     ) -> None:
         super().__init__(spec, delivery, None, None)
-        self._connection = connection
+        self._scope = AsyncConnectionScope(connection)
 
 
 class ConsumerLane:
