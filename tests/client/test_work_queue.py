@@ -27,8 +27,8 @@ pytestmark = on_functions_and_tables
 def test_a_queue_is_created_once_and_dropped_once(clients, queue_name):
     other = f"{queue_name}_other"
 
-    assert clients.queue.create(other) is None
-    assert clients.queue.create(other) is None
+    assert clients.queue.create(other) in (None, True)  # TableQueue returns nothing
+    assert clients.queue.create(other) in (None, False)
     assert clients.queue.send(other, "kept") == 1
     assert clients.queue.drop_queue(other) is True
     assert clients.queue.drop_queue(other) is False
