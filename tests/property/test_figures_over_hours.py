@@ -132,7 +132,7 @@ PLANTED = {
         lambda: {name: query.replace("> 300", "> 30000") for name, query in SQL_ALERTS.items()},
     ),
     "explain": _replacing(
-        "sluice.explain_queue(text)", "m.vt <= clock_timestamp()\n            order by", "m.vt > clock_timestamp()\n            order by"
+        "sluice.explain_queue(text)", "m.vt <= $2\n            order by", "m.vt > $2\n            order by"
     ),
     "status": _setting(status_command, "paused_queues", lambda _: {}),
 }  # fmt: skip
