@@ -39,10 +39,15 @@ def named(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
+# Folders that `make check`, `make site` and a build of the package write; a clone has none.
+OUTPUT = {"build", "dist"}
+
+
 def tops() -> set[str]:
     """The first parts of a path that make it one of ours."""
     places = [*ROOT.iterdir(), *PACKAGE.iterdir(), *(PACKAGE / "sql").iterdir()]
-    return {place.name for place in places if place.is_dir() and not place.name.startswith("__")}
+    names = {place.name for place in places if place.is_dir() and not place.name.startswith("__")}
+    return names - OUTPUT
 
 
 def paths_in(text: str) -> list[str]:
