@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any
 
 import click
 from psycopg import Connection
@@ -42,10 +42,9 @@ from pgsluice.cli.queue_tail import tail
 from pgsluice.cli.queue_topics import topics
 from pgsluice.cli.types import Duration, Json
 from pgsluice.client import Operations, QueueMetrics, WorkQueue
+from pgsluice.client.headers import message_headers
 from pgsluice.client.sentences import counted
 from pgsluice.errors import NotInstalledError, PrivilegeError, QueueNotFoundError
-from pgsluice.worker.handlers.options import SendOptions
-from pgsluice.worker.handlers.sending import message_headers
 
 _vt = click.option(
     "--vt",
@@ -200,7 +199,7 @@ def send(
     if deduplication_key is not None and len(messages) != 1:
         raise click.UsageError("--deduplication-key needs one message as argument")
     texts: Iterable[str] = messages or lines(sys.stdin)
-    headers = message_headers(cast("SendOptions", options))
+    headers = message_headers(**options)
     keys = None if deduplication_key is None else [deduplication_key]
     with work_queue(dsn) as work:
 
@@ -301,21 +300,10 @@ def cancel(queue_name: str, msg_ids: tuple[int, ...], dsn: str | None) -> None:
     a transaction of the handler cannot commit any more.
     """
     with open_connection(dsn) as connection:
-        _acknowledged(msg_ids, _cancel(connection, queue_name, msg_ids))
-
-
-def _cancel(connection: Connection[Any], queue_name: str, msg_ids: tuple[int, ...]) -> list[int]:
-    """Delete the messages and record the action, in one transaction; return the ids that were found."""
-    with connection.transaction():
-        found = WorkQueue(connection).delete_batch(queue_name, msg_ids)
-        if found:
-            Operations(connection).note_action(
-                "delete",
-                queue_name=queue_name,
-                of_filter={"msg_ids": found},
-                message_count=len(found),
-            )
-    return found
+        with connection.transaction():
+            found = WorkQueue(connection).delete_batch(queue_name, msg_ids)
+            _record(connection, "delete", queue_name, found)
+        _acknowledged(msg_ids, found)
 
 
 @queue.command()
@@ -359,29 +347,28 @@ def retry(
         raise click.UsageError("give one of: ids, --key")
     with open_connection(dsn) as connection:
         if key is None:
-            _acknowledged(msg_ids, _retry(connection, queue_name, msg_ids, round(delay_s)))
+            vt = round(delay_s)
+            with connection.transaction():
+                changed = WorkQueue(connection).set_vt_batch(queue_name, msg_ids, vt)
+                found = [message.msg_id for message in changed]
+                _record(connection, "set_vt", queue_name, found, vt=vt)
+            _acknowledged(msg_ids, found)
         elif not Operations(connection).unpark_messages(queue_name, key):
             echo(f"key {key!r} of queue {queue_name!r} is not parked", err=True)
             sys.exit(EXIT_DIFFERENCE)
 
 
-def _retry(
-    connection: Connection[Any], queue_name: str, msg_ids: tuple[int, ...], delay_s: int
-) -> list[int]:
-    """Set the visibility timeouts and record the action, in one transaction; return the ids that were found."""
-    with connection.transaction():
-        found = [
-            message.msg_id
-            for message in WorkQueue(connection).set_vt_batch(queue_name, msg_ids, delay_s)
-        ]
-        if found:
-            Operations(connection).note_action(
-                "set_vt",
-                queue_name=queue_name,
-                of_filter={"msg_ids": found, "vt": delay_s},
-                message_count=len(found),
-            )
-    return found
+def _record(
+    connection: Connection[Any], action: str, queue_name: str, found: list[int], **of_filter: Any
+) -> None:
+    """Record an action on the messages that were found, in the transaction that changes them."""
+    if found:
+        Operations(connection).note_action(
+            action,
+            queue_name=queue_name,
+            of_filter={"msg_ids": found, **of_filter},
+            message_count=len(found),
+        )
 
 
 @queue.command()

@@ -11,6 +11,7 @@ from urllib.parse import unquote_plus
 
 from pgsluice.client import UnloadableJson
 from pgsluice.client.calls.payload import json_parameter
+from pgsluice.client.headers import KEY_HEADER
 from pgsluice.errors import PayloadError
 
 HIDDEN = "•••"
@@ -46,7 +47,7 @@ class Redaction:
     @property
     def hides_key(self) -> bool:
         """True if keys of messages may be hidden."""
-        return self.hook is not None or "x-pgmq-group" in self.keys
+        return self.hook is not None or KEY_HEADER in self.keys
 
     def refusal(self, text: str) -> str | None:
         """Return why payloads are not searched for a text; None: what is found tells no hidden value.

@@ -10,12 +10,12 @@ from typing import Any, TypedDict, TypeVar, Unpack
 
 from pgsluice.client.calls import Steps, archives, delayed, logs
 from pgsluice.client.calls.arguments import require_options
+from pgsluice.client.headers import KEY_HEADER
 from pgsluice.client.log_records import BrowsedEvent, DelayedEvent
 from pgsluice.client.sources import AsyncConnectable, Connectable
 from pgsluice.errors import PayloadError
 from pgsluice.worker.handlers.handler import QueueRoute
 from pgsluice.worker.handlers.sendable import Handler
-from pgsluice.worker.handlers.sending import KEY_HEADER
 
 Payload = TypeVar("Payload")
 _PAGE = 1000

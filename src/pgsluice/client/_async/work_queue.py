@@ -123,6 +123,7 @@ class AsyncWorkQueue:
             RetryableError: In a transaction above READ COMMITTED, another transaction has sent the same key
                 concurrently.
             ServerError: `enable_successors` was not called for a queue of `after`.
+            PrivilegeError: The role may neither send to nor read a queue of `after`.
 
         Source: PGMQ 1.13.0 `pgmq.send`; with a key `sluice.send`, with `after` `sluice.send_after`.
         """

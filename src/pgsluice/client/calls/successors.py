@@ -20,36 +20,14 @@ def send_after(
     message: Any,
     after: Mapping[str, Sequence[int]],
     *,
-    headers: Any = None,
-    delay: int | datetime | None = None,
-    after_failure: AfterFailure = "fail",
+    headers: Any,
+    delay: int | datetime | None,
+    after_failure: AfterFailure,
 ) -> Call[int]:
-    """Send one message that becomes visible when all others are done.
-
-    A message is done when it leaves its queue other than as a dead letter: archived, deleted, popped or purged, or
-    with its queue. Those that left before count the same. The transaction of this call locks the messages that it
-    names.
-
-    Args:
-        queue_name: An existing queue.
-        message: As for `send`.
-        after: msg_ids of the messages to wait for, by queue. An administrator must have called
-            `Operations.enable_successors` for these queues.
-        headers: As for `send`.
-        delay: As for `send`: the message becomes visible no sooner.
-        after_failure: If one of them is dead-lettered: `fail`, dead-letter this message too, with the reason, and
-            so on for those that wait for it; `continue`, wait for the others, then run it.
-
-    Returns:
-        The msg_id.
+    """Send one message that becomes visible when others are done: `after` of `WorkQueue.send`.
 
     Raises:
-        PayloadError: As for `send`.
-        ArgumentError: As for `send`; or a queue never had such a msg_id. Nothing was sent.
-        ServerError: `enable_successors` was not called for a queue.
         PrivilegeError: The role may neither send to nor read one of the queues.
-
-    Source: `sluice.send_after`.
     """
     ids = [(queue, each) for queue, some in after.items() for each in checked_ids(some, "after")]
     is_moment = isinstance(delay, datetime)

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pgsluice.client import FoundMessages, StoredMessage
+from pgsluice.client.headers import KEY_HEADER
 from pgsluice.dashboard.database import Database, PagePart
 from pgsluice.dashboard.filters import PageQuery
 from pgsluice.dashboard.pages.queue import registered
@@ -190,6 +191,6 @@ def _with_or_without(search: Callable[[bool], Listed], criteria: MessageFilter) 
 def excerpt(redaction: Redaction, name: str, message: StoredMessage) -> tuple[str, str]:
     """Return the key and the beginning of the payload."""
     headers = redaction.apply(name, message.headers)
-    key = headers.get("x-pgmq-group") if isinstance(headers, dict) else None
+    key = headers.get(KEY_HEADER) if isinstance(headers, dict) else None
     text = shown_line(redaction.apply(name, message.message), _EXCERPT)
     return "" if key is None else str(key), text.text + ("…" if text.is_cut else "")

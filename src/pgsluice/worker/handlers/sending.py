@@ -16,6 +16,7 @@ from pgsluice.client.calls import (
     reading,
 )
 from pgsluice.client.calls.arguments import require_options, whole, zoned_time
+from pgsluice.client.headers import KEY_HEADER, message_headers
 from pgsluice.client.log_records import NewEvent
 from pgsluice.client.payload_type import PayloadType
 from pgsluice.client.unique import Unique
@@ -23,9 +24,6 @@ from pgsluice.errors import ArgumentError
 from pgsluice.worker.handlers.handler import ConsumerRoute, GroupRoute, QueueRoute, Route
 from pgsluice.worker.handlers.options import SendManyOptions, SendOptions
 
-# The header in which PGMQ stores the ordering key of a message.
-KEY_HEADER = "x-pgmq-group"
-_PRIORITY_HEADER = "x-pgmq-priority"
 _EXTRAS = ("ev_extra1", "ev_extra2", "ev_extra3", "ev_extra4")
 
 
@@ -150,7 +148,7 @@ class Sending:
         """Return the message and headers that a queue stores for a payload."""
         self._refuse(event_type=options.get("event_type"))
         message = self.payload.encode(payload, path)
-        return message, message_headers(options)
+        return message, _headers(options)
 
     def _event(
         self,
@@ -165,7 +163,7 @@ class Sending:
             unique=options.get("unique"),
             after=options.get("after"),
         )
-        extras = _keyed(_prioritised(options), "ev_extra1", options.get("key")) or {}
+        extras = _headers(options, "ev_extra1") or {}
         if unknown := sorted(extras.keys() - set(_EXTRAS)):
             raise ArgumentError(f"an event has no header {unknown[0]!r}; use {', '.join(_EXTRAS)}")
         return NewEvent(
@@ -228,15 +226,6 @@ def _delay_of(options: SendOptions | SendManyOptions) -> int | datetime | None:
     return zoned_time(at, "at")
 
 
-def message_headers(options: SendOptions) -> dict[str, Any] | None:
-    """Return the headers of a message with its key and priority, or None.
-
-    Raises:
-        ArgumentError: The key is not a text, the priority out of range, or a header differs from them.
-    """
-    return _keyed(_prioritised(options), KEY_HEADER, options.get("key"))
-
-
 def _by_queue(
     after: Sequence[int] | Mapping[Any, Sequence[int]], queue_name: str
 ) -> Mapping[str, Sequence[int]]:
@@ -258,24 +247,14 @@ def _queue_of(place: Any) -> str:
     return route.queue_name
 
 
-def _prioritised(options: SendOptions) -> dict[str, Any] | None:
-    """Return the headers with the priority added."""
-    headers, priority = options.get("headers"), options.get("priority")
-    if priority is None:
-        return headers
-    if whole(priority, "priority", 1) != (headers or {}).get(_PRIORITY_HEADER, priority):
-        raise ArgumentError(f"priority and the header {_PRIORITY_HEADER!r} differ; omit one")
-    return {**(headers or {}), _PRIORITY_HEADER: priority}
-
-
-def _keyed(headers: dict[str, Any] | None, name: str, key: str | None) -> dict[str, Any] | None:
-    if key is None:
-        return headers
-    if not isinstance(key, str):
-        raise ArgumentError(f"key is of type {type(key).__name__}; use a str")
-    if headers is not None and headers.get(name, key) != key:
-        raise ArgumentError(f"key and the header {name!r} differ; omit one")
-    return {**(headers or {}), name: key}
+def _headers(options: SendOptions, key_header: str = KEY_HEADER) -> dict[str, Any] | None:
+    """Return the headers of a message or event, with its key and priority."""
+    return message_headers(
+        options.get("headers"),
+        key=options.get("key"),
+        priority=options.get("priority"),
+        key_header=key_header,
+    )
 
 
 def _as_many(values: Sequence[Any] | None, name: str, qty: int) -> Sequence[Any]:

@@ -17,7 +17,6 @@ from pgsluice.client._sync.runner import Runner
 from pgsluice.client.sources import AsyncConnectable, Connectable
 from pgsluice.connection import Target, connect, for_writing, resolve, session_options
 from pgsluice.errors import ArgumentError
-from pgsluice.frameworks import adapter_of, async_adapter_of
 from pgsluice.sessions import AsyncSluiceConnection, SluiceConnection
 from pgsluice.settings import Settings, variable
 
@@ -70,17 +69,20 @@ class SendingPools:
         """
         if connection is None:
             return Runner(self._sync_pool(), is_traced=self._is_traced())
-        is_ours = isinstance(connection, _SYNC) or adapter_of(connection) is not None
-        _require(connection, is_ours, _ASYNC, "await send_async() or send_many_async() with it")
-        return Runner(connection, is_traced=self._is_traced())
+        try:
+            return Runner(connection, is_traced=self._is_traced())
+        except TypeError:
+            way = "await send_async() or send_many_async() with it"
+            raise _refused(connection, _ASYNC, way) from None
 
     async def async_runner(self, connection: AsyncConnectable | None) -> AsyncRunner:
         """Like `runner`, in an event loop."""
         if connection is None:
             return AsyncRunner(await self._async_pool(), is_traced=self._is_traced())
-        is_ours = isinstance(connection, _ASYNC) or async_adapter_of(connection) is not None
-        _require(connection, is_ours, _SYNC, "use send() or send_many() with it")
-        return AsyncRunner(connection, is_traced=self._is_traced())
+        try:
+            return AsyncRunner(connection, is_traced=self._is_traced())
+        except TypeError:
+            raise _refused(connection, _SYNC, "use send() or send_many() with it") from None
 
     def listener(self) -> Listener:
         """Return the listener of this process, which all waits for results share; it is started on first use."""
@@ -187,12 +189,7 @@ class SendingPools:
         }
 
 
-def _require(connection: Any, is_expected: bool, others: tuple[type, ...], way: str) -> None:
-    """Refuse a connection of the wrong kind.
-
-    Raises:
-        ArgumentError: It is no connection, pool or session of the expected kind.
-    """
-    if not is_expected:
-        hint = way if isinstance(connection, others) else "pass a connection or pool of psycopg"
-        raise ArgumentError(f"connection is a {type(connection).__name__}; {hint}")
+def _refused(connection: Any, others: tuple[type, ...], way: str) -> ArgumentError:
+    """Return the error of a connection of the wrong kind."""
+    hint = way if isinstance(connection, others) else "pass a connection or pool of psycopg"
+    return ArgumentError(f"connection is a {type(connection).__name__}; {hint}")

@@ -14,6 +14,7 @@ from pgsluice.client import Message
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client.calls import Call, claims, limits, listeners, pgmq, results, retries, settings
 from pgsluice.client.calls.limits import ClaimedMessage
+from pgsluice.client.headers import KEY_HEADER
 from pgsluice.client.records import ClaimOutcome
 from pgsluice.client.retry_records import BegunAttempt, FailedMessage
 from pgsluice.errors import TRANSIENT, QueueNotFoundError
@@ -34,7 +35,6 @@ from pgsluice.worker.handlers.handler import HandlerSpec, QueueRoute, source_nam
 from pgsluice.worker.wakeups.listener import AsyncListener
 
 _log = logging.getLogger(__name__)
-_GROUP_HEADER = "x-pgmq-group"
 _CREATED_AGAIN = "QU005"  # of sluice.queue_identity
 
 
@@ -413,7 +413,7 @@ class QueueSource:
         msg_id, read_ct, enqueued_at, payload, headers = message
         key = None
         if isinstance(headers, dict):
-            key = headers.get(_GROUP_HEADER)
+            key = headers.get(KEY_HEADER)
             if not isinstance(key, str):
                 key = None
         else:

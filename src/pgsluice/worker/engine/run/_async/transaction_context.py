@@ -107,9 +107,8 @@ class AsyncTransactionContext(BaseContext):
                 if is_first:
                     await self._acknowledge(scope.connection, call)
                 elif scope.connection.info.transaction_status is TransactionStatus.IDLE:
-                    await scope.connection.execute(
-                        ""
-                    )  # sends BEGIN, also if the handler sends nothing
+                    # Sends BEGIN, also if the handler sends nothing.
+                    await scope.connection.execute("")
                 watch(scope.connection)
                 self._scope, self._on = scope, on
                 done: BaseException | None = None

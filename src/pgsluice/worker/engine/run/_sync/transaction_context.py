@@ -108,7 +108,8 @@ class TransactionContext(BaseContext):
                 if is_first:
                     self._acknowledge(scope.connection, call)
                 elif scope.connection.info.transaction_status is TransactionStatus.IDLE:
-                    scope.connection.execute("")  # sends BEGIN, also if the handler sends nothing
+                    # Sends BEGIN, also if the handler sends nothing.
+                    scope.connection.execute("")
                 watch(scope.connection)
                 self._scope, self._on = scope, on
                 done: BaseException | None = None
