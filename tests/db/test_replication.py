@@ -364,6 +364,7 @@ def use_ledgers_of_queues(connection: psycopg.Connection) -> None:
     call(
         connection,
         "sluice.send('orders', '3', 'another key')",
+        *2 * ["sluice.send('orders', '3', 'replaced', null, 0, '{\"on_duplicate\": \"replace\"}')"],
         "sluice.send_batch('orders', array['4'::jsonb], array['a third key'])",
         "pgmq.update_notify_insert('orders', 200)",
         "sluice.redrive('orders')",
