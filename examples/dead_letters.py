@@ -30,7 +30,7 @@ class PaperJamError(Exception):
     """Paper jam in the printer."""
 
 
-@app.handler("labels", retry=RetryPolicy(max_attempts=2, first_delay_s=0), give_up_on=[ValueError])
+@app.handler("labels", retry=RetryPolicy(max_attempts=2, backoff_base_s=0), give_up_on=[ValueError])
 def print_label(label: int, context: SyncContext) -> None:
     """Print a label: two attempts after a paper jam, no retry of an invalid label."""
     if not Path("fixed").exists():

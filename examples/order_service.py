@@ -47,7 +47,9 @@ app = App(name="order service")
 
 
 @app.handler(
-    "receipts", retry=RetryPolicy(max_attempts=5, backoff="exponential", jitter=True), timeout_s=30
+    "receipts",
+    retry=RetryPolicy(max_attempts=5, backoff="exponential", backoff_jitter=True),
+    timeout_s=30,
 )
 def write_receipt(order: Order, context: SyncContext) -> None:
     """Write a receipt; it and the acknowledgement commit in one transaction, which gives an exactly-once effect."""

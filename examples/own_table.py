@@ -52,7 +52,7 @@ class PaymentError(Exception):
     """The payment failed."""
 
 
-@app.handler("orders", retry=RetryPolicy(max_attempts=2, first_delay_s=1, jitter=False))
+@app.handler("orders", retry=RetryPolicy(max_attempts=2, backoff_base_s=1, backoff_jitter=False))
 def pay(order: dict[str, int], context: SyncContext) -> None:
     """Pay an order: the payment, the status and the acknowledgement are one transaction."""
     with context.transaction() as connection:

@@ -70,7 +70,7 @@ class Day:
 
 
 @app.handler(
-    "placed", retry=RetryPolicy(max_attempts=5, jitter=True), timeout_s=30, keep_result="1h"
+    "placed", retry=RetryPolicy(max_attempts=5, backoff_jitter=True), timeout_s=30, keep_result="1h"
 )
 async def pack(placed: Placed, context: Context) -> str:
     """Pack an order and return its label; state, result and acknowledgement are one transaction."""

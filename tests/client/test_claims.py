@@ -68,7 +68,7 @@ def test_claimed_messages_are_deleted_archived_hidden_or_released(clients, queue
 OF_MESSAGES = {
     **{name: (options, "gone") for name, options in METHODS.items()},
     "lock_messages": ({}, "gone"),
-    "release_uncounted": ({}, "gone"),
+    "release_unstarted": ({}, "gone"),
     "begin_attempts": ({"max_attempts": 1}, "lost"),
     "fail": ({}, "gone"),
 }
@@ -94,7 +94,7 @@ def test_messages_of_a_dropped_queue_do_not_settle_those_of_its_successor(
     options, missing = OF_MESSAGES[method]
 
     def settle(*args, **options):
-        if method in ("begin_attempts", "release_uncounted"):  # only the worker calls them
+        if method in ("begin_attempts", "release_unstarted"):  # only the worker calls them
             return clients.call(getattr(retries, method)(*args, **options))
         return getattr(clients.queue, method)(*args, **options)
 
@@ -213,8 +213,8 @@ def test_stream_is_listed_and_its_claims_are_released(observer, clients, queue_n
     assert type(shown) is QueueStream
     assert (shown.stream_name, shown.settled_seq, shown.claimed_messages) == (queue_name, 0, 1)
     assert clients.queue.read(queue_name, 60) == []
-    assert clients.operations.release_claims(queue_name) == 1
-    assert clients.operations.release_claims(queue_name) is None
+    assert clients.operations.queue_stream_drop(queue_name) == 1
+    assert clients.operations.queue_stream_drop(queue_name) is None
     assert [message.message for message in clients.queue.read(queue_name, 60)] == ["x"]
 
 

@@ -80,7 +80,7 @@ def test_options_are_kept_as_they_were_given(clients, log_name):
         max_deliveries=9,
         backoff="linear",
         backoff_base_s=0.25,
-        backoff_cap_s=7,
+        backoff_max_s=7,
         backoff_jitter=False,
     )
 
@@ -94,7 +94,7 @@ def test_options_are_kept_as_they_were_given(clients, log_name):
         max_deliveries=9,
         backoff="linear",
         backoff_base=timedelta(seconds=0.25),
-        backoff_cap=timedelta(seconds=7),
+        backoff_max=timedelta(seconds=7),
         backoff_jitter=False,
         key=None,
         when_waiting="block",

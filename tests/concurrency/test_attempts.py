@@ -14,7 +14,7 @@ from support import replace_in, rows, value, wait_for_lock
 
 BEGIN = "select * from sluice.begin_attempts('orders', '{1}', '{2}', 'w', 3)"
 FAIL = 'select msg_id, outcome, attempt from sluice.fail(\'orders\', \'[{"msg_id": 1, "read_ct": 2, "delay": 600}]\')'
-HAND_BACK = "select * from sluice.release_uncounted('orders', '{1}', '{2}', 600)"
+HAND_BACK = "select * from sluice.release('orders', '{1}', '{2}', 600, is_attempt => false)"
 
 
 @pytest.fixture
@@ -155,7 +155,9 @@ def test_workers_whose_claims_overlap_start_no_message_too_often_and_none_is_lef
         claimed = [claim for claim in claimed if claim not in back]
         if back:
             ids, counts = map(list, zip(*back, strict=True))
-            connection.execute("select sluice.release_uncounted('orders', %s, %s)", [ids, counts])
+            connection.execute(
+                "select sluice.release('orders', %s, %s, is_attempt => false)", [ids, counts]
+            )
         later = [claim for claim in claimed if claim[1] > 1]
         begun = {claim[0] for claim in claimed if claim[1] == 1}
         if later:

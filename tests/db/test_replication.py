@@ -342,7 +342,7 @@ def use_queues(connection: psycopg.Connection) -> None:
         f"sluice.release({claims(connection)}, 60)",
         f"sluice.delete({claims(connection)})",
         f"sluice.begin_attempts({claims(connection)}, 'worker')",
-        f"sluice.release_uncounted({claims(connection)})",
+        f"sluice.release({claims(connection)}, is_attempt => false)",
         "sluice.start_replay('orders', 'target')",
         "sluice.continue_replay(1)",
         "sluice.queue_stream_start('stream', 'target')",
@@ -357,7 +357,7 @@ def use_queues(connection: psycopg.Connection) -> None:
             "sluice.queue_stream_claim(1, 1, 10)",
             f"sluice.{action}",
         )
-    call(connection, "sluice.release_claims('stream')")
+    call(connection, "sluice.queue_stream_drop('stream')")
 
 
 def use_ledgers_of_queues(connection: psycopg.Connection) -> None:

@@ -92,7 +92,7 @@ def is_gripped() -> bool:
 
 @app.handler(
     "threads",
-    retry=RetryPolicy(max_attempts=ATTEMPTS, first_delay_s=0),
+    retry=RetryPolicy(max_attempts=ATTEMPTS, backoff_base_s=0),
     lease_s=LEASE_S,
     concurrency=4,
 )
@@ -110,7 +110,7 @@ def in_a_thread(work: Work, context: SyncContext) -> None:
 
 @app.handler(
     "loop",
-    retry=RetryPolicy(max_attempts=ATTEMPTS, first_delay_s=0),
+    retry=RetryPolicy(max_attempts=ATTEMPTS, backoff_base_s=0),
     lease_s=LEASE_S,
     concurrency=4,
 )
@@ -129,7 +129,7 @@ async def in_the_loop(work: Work, context: Context) -> None:
 
 @app.handler(
     "processes",
-    retry=RetryPolicy(max_attempts=ATTEMPTS, first_delay_s=0),
+    retry=RetryPolicy(max_attempts=ATTEMPTS, backoff_base_s=0),
     lease_s=LEASE_S,
     timeout_s=TIMEOUT_S,
     execution="process",
@@ -145,7 +145,7 @@ def in_a_process(work: Work, context: SyncContext) -> None:
 
 @app.handler(
     "hungry",
-    retry=RetryPolicy(max_attempts=ATTEMPTS, first_delay_s=0),
+    retry=RetryPolicy(max_attempts=ATTEMPTS, backoff_base_s=0),
     execution="process",
     concurrency=2,
 )
@@ -168,7 +168,7 @@ def without_a_transaction(work: Work, context: SyncContext) -> None:
 @app.handler(
     "held",
     mode="transaction",
-    retry=RetryPolicy(max_attempts=ATTEMPTS, first_delay_s=0),
+    retry=RetryPolicy(max_attempts=ATTEMPTS, backoff_base_s=0),
     lease_s=LEASE_S,
 )
 def in_its_transaction(work: Work, context: SyncContext) -> None:

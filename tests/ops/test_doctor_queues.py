@@ -138,7 +138,9 @@ def test_message_that_a_handler_releases_again_and_again_is_not_reported(doctor,
     orders.execute("update pgmq.q_orders set read_ct = 100")
     orders.execute("select count(*) from sluice.claim_messages('orders', 30, 1)")
     orders.execute("select count(*) from sluice.begin_attempts('orders', '{1}', array[101], 'me')")
-    orders.execute("select count(*) from sluice.release_uncounted('orders', '{1}', array[101])")
+    orders.execute(
+        "select count(*) from sluice.release('orders', '{1}', array[101], is_attempt => false)"
+    )
     assert value(orders, "select read_ct from pgmq.q_orders") >= 100
 
     assert seen(doctor.finding("poison_messages")) == QUIET

@@ -56,7 +56,7 @@ def act(step, n, attempt):
 def declare(app, name, kind, seed, ended):
     mode, keep, is_async = kind
     options = {
-        "keep_result": "1h", "keep": keep, "retry": RetryPolicy(max_attempts=3, first_delay_s=0),
+        "keep_result": "1h", "keep": keep, "retry": RetryPolicy(max_attempts=3, backoff_base_s=0),
         "mode": "transaction" if mode == "transaction" else "lease",
     }  # fmt: skip
 

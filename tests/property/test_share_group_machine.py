@@ -171,7 +171,7 @@ class ShareGroupMachine(RuleBasedStateMachine):
             max_deliveries=max_deliveries,
             backoff=self.backoff,
             backoff_base="1 hour",
-            backoff_cap="3 hours",
+            backoff_max="3 hours",
             backoff_jitter=False,
         )
         assert made

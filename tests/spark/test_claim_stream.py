@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 from conftest import Database
 from pgsluice.errors import ConfigurationError, QueueNotFoundError, ServerError
 from pgsluice.spark.batch import QUEUE_SCHEMA
-from pgsluice.spark.claim_stream import ClaimStreamReader, release_claims, settle
+from pgsluice.spark.claim_stream import ClaimStreamReader, drop_stream, settle
 from pgsluice.spark.retry import with_retries
 from pgsluice.spark.sink import RowStreamWriter
 from pgsluice.spark.source import PgsluiceSource
@@ -172,8 +172,8 @@ def test_the_last_micro_batch_is_settled_when_asked_and_claims_are_released(
     start().latestOffset(third, ReadMaxRows(4))
     assert value(orders, ARCHIVED) == list(range(8))
 
-    assert release_claims("lake", options=connection) == 2
-    assert release_claims("lake", options=connection) is None
+    assert drop_stream("lake", options=connection) == 2
+    assert drop_stream("lake", options=connection) is None
     assert value(
         orders, "select array_agg(message::integer) from pgmq.read('orders', 30, 100)"
     ) == [8, 9]

@@ -13,7 +13,7 @@ from pgsluice.pipelines.runner import PipelineRunner, RunnerTimes, Task, Tell
 from pgsluice.spark.running import Progress
 from support import wait_until
 
-FAST = RunnerTimes(first_delay_s=0.01, max_delay_s=0.05, poll_s=0.01, progress_s=0.0)
+FAST = RunnerTimes(backoff_base_s=0.01, backoff_max_s=0.05, poll_s=0.01, progress_s=0.0)
 DEADLINE_S = 20
 
 
@@ -280,7 +280,7 @@ def test_run_once_retries_a_connection_lost_after_progress():
 
 
 def test_delays_grow_to_a_limit_with_jitter():
-    pace = RunnerTimes(first_delay_s=1, max_delay_s=60)
+    pace = RunnerTimes(backoff_base_s=1, backoff_max_s=60)
 
     for failures, longest_s in ((1, 1), (2, 2), (5, 16), (7, 60), (5000, 60)):
         delays = {pace.delay_s(failures) for _ in range(50)}

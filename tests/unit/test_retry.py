@@ -10,7 +10,12 @@ from pgsluice.worker import RetryPolicy
 
 def test_options_are_those_of_a_policy_in_the_database():
     retry = RetryPolicy(
-        max_attempts=3, first_delay_s=2, factor=1.5, max_delay_s=10, backoff="linear", jitter=True
+        max_attempts=3,
+        backoff_base_s=2,
+        backoff_factor=1.5,
+        backoff_max_s=10,
+        backoff="linear",
+        backoff_jitter=True,
     )
 
     assert retry.options == {
@@ -28,15 +33,15 @@ def test_options_are_those_of_a_policy_in_the_database():
     [
         ({"max_attempts": 0}, "max_attempts is 0; use 1 to 2147483647"),
         ({"max_attempts": 2**40}, "max_attempts is 1099511627776; use 1 to 2147483647"),
-        ({"first_delay_s": -1}, "first_delay_s is -1; use 0 to 2147483647 seconds"),
-        ({"max_delay_s": -1}, "max_delay_s is -1; use 0 to 2147483647 seconds"),
-        ({"max_delay_s": 1e12}, "max_delay_s is 1000000000000.0; use 0 to 2147483647"),
-        ({"max_delay_s": float("inf")}, "max_delay_s is inf"),
-        ({"first_delay_s": float("nan")}, "first_delay_s is nan"),
+        ({"backoff_base_s": -1}, "backoff_base_s is -1; use 0 to 2147483647 seconds"),
+        ({"backoff_max_s": -1}, "backoff_max_s is -1; use 0 to 2147483647 seconds"),
+        ({"backoff_max_s": 1e12}, "backoff_max_s is 1000000000000.0; use 0 to 2147483647"),
+        ({"backoff_max_s": float("inf")}, "backoff_max_s is inf"),
+        ({"backoff_base_s": float("nan")}, "backoff_base_s is nan"),
         ({"backoff": "fibonacci"}, "backoff is 'fibonacci'; use constant, linear, exponential"),
-        ({"factor": 0.5}, "factor is 0.5; use 1 or more"),
-        ({"factor": float("nan")}, "factor is nan; use 1 or more"),
-        ({"factor": float("inf")}, "factor is inf; use 1 or more"),
+        ({"backoff_factor": 0.5}, "backoff_factor is 0.5; use 1 or more"),
+        ({"backoff_factor": float("nan")}, "backoff_factor is nan; use 1 or more"),
+        ({"backoff_factor": float("inf")}, "backoff_factor is inf; use 1 or more"),
     ],
 )
 def test_a_policy_that_could_not_be_followed_is_refused(arguments, words):

@@ -69,7 +69,7 @@ def accept(named, ev_ids=None, delay_s=None):
         ),
         (lambda: create(start=True), "start is True; use"),
         (lambda: create(lease=5), "unknown option 'lease'; use lease_s, max_attempts"),
-        (lambda: create(backoff_cap_s=-1), "backoff_cap_s is -1; use 0 to"),
+        (lambda: create(backoff_max_s=-1), "backoff_max_s is -1; use 0 to"),
         (lambda: create(backoff_base_s="1 s"), "backoff_base_s is '1 s'; use a number of seconds"),
         (lambda: share_groups.set_group_options("l", "g", key="ev_type"), "unknown option 'key'"),
         (lambda: share_groups.drop_group("l\x00", "g"), "holds a NUL character"),
@@ -117,7 +117,7 @@ def test_a_start_is_a_word_a_tick_or_a_time(start, written):
 
 def test_options_have_their_sql_names_and_times_are_intervals():
     call = create(
-        key="ev_extra1", when_waiting="skip", lease_s=0.5, max_attempts=3, backoff_cap_s=1e-5
+        key="ev_extra1", when_waiting="skip", lease_s=0.5, max_attempts=3, backoff_max_s=1e-5
     )
 
     assert call.parameters[2].obj == {
@@ -126,7 +126,7 @@ def test_options_have_their_sql_names_and_times_are_intervals():
         "when_waiting": "skip",
         "lease": "0.500000 seconds",
         "max_attempts": 3,
-        "backoff_cap": "0.000010 seconds",
+        "backoff_max": "0.000010 seconds",
     }
 
 

@@ -267,7 +267,7 @@ def test_failed_event_is_redelivered_after_the_delay_of_its_policy(
     consuming, observer, log_name, fail_on
 ):
     _, second, third = insert(observer, log_name, "a", "b", "c")
-    policy = RetryPolicy(max_attempts=3, first_delay_s=100, factor=3)
+    policy = RetryPolicy(max_attempts=3, backoff_base_s=100, backoff_factor=3)
 
     (done,) = consuming.once(log_name, "c", on_event=fail_on("b", "c"), retry=policy)
 
@@ -289,7 +289,7 @@ def test_after_the_last_attempt_an_event_is_a_dead_letter_and_the_others_go_on(
     _, ev_id = insert(observer, log_name, "a", "bad\ud83d".encode("utf-8", "replace").decode())
     options = {
         "on_event": fail_on("bad?"),
-        "retry": RetryPolicy(max_attempts=2, first_delay_s=0),
+        "retry": RetryPolicy(max_attempts=2, backoff_base_s=0),
         "dead_letters": True,
     }
 
@@ -320,7 +320,7 @@ def test_redriven_event_is_handled_again_by_its_consumer_with_attempts_from_1(
     insert(observer, log_name, "bad", "a")
     letters = DeadLetters(observer, log_name, "c")
     options = {"dead_letters": True, "own_transactions": own_transactions}
-    retry = RetryPolicy(max_attempts=2, first_delay_s=0)
+    retry = RetryPolicy(max_attempts=2, backoff_base_s=0)
 
     consuming.once(log_name, "c", on_event=fail_on("bad"), retry=retry, **options)
     redeliver_due(observer, log_name)

@@ -141,7 +141,7 @@ async def test_a_thread_that_outlives_its_timeout_keeps_its_place_in_the_fleet_l
         timeout_s=0.2,
         lease_s=1.5,
         fleet_concurrency=1,
-        retry=RetryPolicy(max_attempts=2, first_delay_s=0),
+        retry=RetryPolicy(max_attempts=2, backoff_base_s=0),
     )
     def tested(payload: int) -> None:
         starts.append(payload)
@@ -181,7 +181,7 @@ async def test_the_message_of_a_thread_that_hangs_is_not_started_beside_it(
         timeout_s=2.5,  # longer than a lease, which is not renewed in mode transaction
         lease_s=1.5,
         concurrency=2,
-        retry=RetryPolicy(max_attempts=2, first_delay_s=0),
+        retry=RetryPolicy(max_attempts=2, backoff_base_s=0),
     )
     def tested(payload: int) -> None:
         running_now.append(payload)

@@ -92,7 +92,7 @@ async def test_hanging_threads_are_bounded_and_reported_to_the_host(
     observer.execute("select pgmq.create(%s)", [other])
 
     @jobs.handler(
-        other, timeout_s=0.1, lease_s=2, concurrency=2, retry=RetryPolicy(5, first_delay_s=0)
+        other, timeout_s=0.1, lease_s=2, concurrency=2, retry=RetryPolicy(5, backoff_base_s=0)
     )
     def hangs(_payload: int) -> None:
         going.wait(60)

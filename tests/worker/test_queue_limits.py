@@ -216,7 +216,7 @@ def handled(worker_url, observer, queue_name):
             @app.handler(
                 queue_name,
                 name="tested",
-                retry=RetryPolicy(first_delay_s=0.3, jitter=False),
+                retry=RetryPolicy(backoff_base_s=0.3, backoff_jitter=False),
                 **options,
             )
             async def handle(payload: int, context: Context):

@@ -11,7 +11,9 @@ async def test_number_of_retries_and_the_next_time_are_logged(
 ):
     app = App(worker_url, name="tests")
 
-    @app.handler(queue_name, retry=RetryPolicy(max_attempts=3, first_delay_s=60, jitter=False))
+    @app.handler(
+        queue_name, retry=RetryPolicy(max_attempts=3, backoff_base_s=60, backoff_jitter=False)
+    )
     async def handle(payload):
         if payload:
             raise ValueError(payload)

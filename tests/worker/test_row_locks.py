@@ -83,7 +83,7 @@ async def test_a_failed_message_whose_row_is_locked_delays_no_start_of_another(
 ):
     starts = Counter()
 
-    @app.handler(queue_name, name="tested", concurrency=2, retry=RetryPolicy(2, first_delay_s=0))
+    @app.handler(queue_name, name="tested", concurrency=2, retry=RetryPolicy(2, backoff_base_s=0))
     async def tested(payload: int) -> None:
         starts[payload] += 1
         if payload == 1 and starts[1] == 1:
@@ -113,7 +113,7 @@ async def test_a_statement_that_outlives_the_timeout_is_cancelled(app, observer,
         timeout_s=0.5,
         lease_s=LEASE_S,
         concurrency=2,
-        retry=RetryPolicy(max_attempts=2, first_delay_s=0),
+        retry=RetryPolicy(max_attempts=2, backoff_base_s=0),
     )
     def tested(payload: int, context: SyncContext) -> None:
         if payload == 1 and context.attempt == 1:

@@ -244,7 +244,7 @@ def test_attempts_are_counted_by_the_policy_of_the_handler(on_queue, observer, q
             seen += results(await source.settle(settlements(deliveries, Retry())))
         return seen
 
-    seen = on_queue(work, retry=RetryPolicy(max_attempts=3, first_delay_s=0))
+    seen = on_queue(work, retry=RetryPolicy(max_attempts=3, backoff_base_s=0))
 
     assert seen == [1, "retry", 2, "retry", 3, "dead"]
 
@@ -563,7 +563,7 @@ def test_a_handler_gives_up_after_its_own_number_of_attempts(on_group, observer,
             seen += results(await source.settle(settlements(deliveries, Retry())))
         return seen
 
-    assert on_group(work, retry=RetryPolicy(max_attempts=2, first_delay_s=0)) == ["retry", "dead"]
+    assert on_group(work, retry=RetryPolicy(max_attempts=2, backoff_base_s=0)) == ["retry", "dead"]
 
 
 def test_events_behind_a_retried_event_are_released_with_it(on_group, observer, log_name):

@@ -25,7 +25,7 @@ from support.telemetry import (
     traceparent,
 )
 
-AT_ONCE = RetryPolicy(3, first_delay_s=0, jitter=False)
+AT_ONCE = RetryPolicy(3, backoff_base_s=0, backoff_jitter=False)
 
 
 @pytest.fixture

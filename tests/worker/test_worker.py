@@ -57,7 +57,7 @@ def handle(request, app, queue_name):
     """Return a function that adds a handler that runs a callback in its transaction."""
 
     def make(do, **options):
-        given = {"retry": RetryPolicy(max_attempts=2, first_delay_s=0), **options}
+        given = {"retry": RetryPolicy(max_attempts=2, backoff_base_s=0), **options}
 
         async def in_loop(payload, context: Context):
             async with context.transaction() as connection:
@@ -132,7 +132,7 @@ async def test_a_message_is_archived_in_the_transaction_of_its_effect(
 async def test_a_failed_message_is_tried_again_after_each_delay_of_the_handlers_policy(
     app, observer, queue_name
 ):
-    policy = RetryPolicy(max_attempts=4, first_delay_s=100, factor=3, max_delay_s=600)
+    policy = RetryPolicy(max_attempts=4, backoff_base_s=100, backoff_factor=3, backoff_max_s=600)
 
     @app.handler(queue_name, name="tested", retry=policy)
     async def fail(_payload):
@@ -254,7 +254,7 @@ async def test_a_thread_that_hangs_in_its_transaction_is_cut_off_from_it(app, ob
         name="tested",
         mode="transaction",
         timeout_s=0.3,
-        retry=RetryPolicy(2, first_delay_s=0),
+        retry=RetryPolicy(2, backoff_base_s=0),
     )
     def tested(_payload: object, context: SyncContext) -> None:
         if context.attempt == 1:
@@ -405,7 +405,7 @@ async def test_workers_side_by_side_give_every_message_one_effect(
         if context.message_id % 5 == 0 and context.attempt < 3:
             raise ValueError("not yet")
 
-    handle(fail_some, retry=RetryPolicy(max_attempts=5, first_delay_s=0))
+    handle(fail_some, retry=RetryPolicy(max_attempts=5, backoff_base_s=0))
     WorkQueue(observer).send_batch(queue_name, list(range(count)))
 
     await asyncio.gather(*(drained(app) for _ in range(4)))

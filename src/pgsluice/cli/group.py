@@ -138,7 +138,7 @@ def set_(
     max_deliveries  deliveries before it is, failed or not [3 * max_attempts]
     backoff         constant, linear or exponential [exponential]
     backoff_base    back-off after the first attempt [1s]
-    backoff_cap     maximum back-off [10m]
+    backoff_max     maximum back-off [10m]
     backoff_jitter  multiply each back-off by 0.5 to 1 [true]
     unhandled       events of a type that no worker has declared a handler
                     for: accept, leave or dead-letter [accept]

@@ -383,7 +383,7 @@ def release_stream(stream_name: str, as_json: bool, dsn: str | None) -> None:
     twice. `pipeline status` lists the streams.
     """
     with queue_clients(dsn) as clients:
-        released = clients.operations.release_claims(stream_name)
+        released = clients.operations.queue_stream_drop(stream_name)
     if released is None:
         echo(f"stream {stream_name!r} does not exist", err=True)
         sys.exit(EXIT_DIFFERENCE)

@@ -19,7 +19,7 @@ class GroupOptions(TypedDict, total=False):
             consumers crash before a heartbeat; 1 or more. Default: 3 times `max_attempts`.
         backoff: Growth of the back-off before a retry: `constant`, `linear` or `exponential`. Default: exponential.
         backoff_base_s: Initial back-off in seconds, 0 or more. Default: 1.
-        backoff_cap_s: Maximum back-off in seconds, 0 or more. Default: 600.
+        backoff_max_s: Maximum back-off in seconds, 0 or more. Default: 600.
         backoff_jitter: Randomise the back-off (50 to 100 %), to spread the retries of events that failed together.
             Default: True.
         unhandled: Treatment of events of a type that no handler is declared for: `accept` acknowledges and counts them,
@@ -31,7 +31,7 @@ class GroupOptions(TypedDict, total=False):
     max_deliveries: int | None
     backoff: Literal["constant", "linear", "exponential"] | None
     backoff_base_s: float | None
-    backoff_cap_s: float | None
+    backoff_max_s: float | None
     backoff_jitter: bool | None
     unhandled: Literal["accept", "leave", "dead-letter"] | None
 
@@ -98,7 +98,7 @@ class GroupInfo:
     max_deliveries: int
     backoff: str
     backoff_base: timedelta
-    backoff_cap: timedelta
+    backoff_max: timedelta
     backoff_jitter: bool
     key: str | None
     when_waiting: str
@@ -121,7 +121,7 @@ class GroupSettings:
     max_deliveries: int
     backoff: str
     backoff_base: timedelta
-    backoff_cap: timedelta
+    backoff_max: timedelta
     key: str | None
     when_waiting: str
     lost: str | None

@@ -89,9 +89,9 @@ class RunnerTimes:
     """Delays and timeouts, seconds.
 
     Attributes:
-        first_delay_s: Delay before the first restart. It doubles with each failure, and is randomised to 50-100 %,
+        backoff_base_s: Delay before the first restart. It doubles with each failure, and is randomised to 50-100 %,
             so that pipelines do not retry in step.
-        max_delay_s: Longest delay. A run longer than this resets the back-off.
+        backoff_max_s: Longest delay. A run longer than this resets the back-off.
         ready_s: Maximum time for which one task may keep the others from starting.
         poll_s: Polling interval of a stream.
         progress_s: Minimum time between two progress lines.
@@ -99,8 +99,8 @@ class RunnerTimes:
         attempts_once: Attempts in `run_once`, 1 or more.
     """
 
-    first_delay_s: float = 1.0
-    max_delay_s: float = 60.0
+    backoff_base_s: float = 1.0
+    backoff_max_s: float = 60.0
     ready_s: float = 120.0
     poll_s: float = 0.5
     progress_s: float = 10.0
@@ -109,7 +109,7 @@ class RunnerTimes:
 
     def delay_s(self, failures: int) -> float:
         """Return the delay after N consecutive failures, 1 or more."""
-        return jittered(next_delay_s(failures, self.first_delay_s, self.max_delay_s))
+        return jittered(next_delay_s(failures, self.backoff_base_s, self.backoff_max_s))
 
 
 class PipelineRunner:
@@ -212,7 +212,7 @@ class PipelineRunner:
                 if self._stop.is_set():
                     return
                 ran_s = time.monotonic() - began_s
-                failures = 1 if ran_s > self._pace.max_delay_s else failures + 1
+                failures = 1 if ran_s > self._pace.backoff_max_s else failures + 1
                 self._rest(task, error, failures)
             except BaseException as error:  # noqa: BLE001 - raised by the thread that waits for this one
                 self._broken = error

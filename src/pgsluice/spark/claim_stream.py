@@ -9,7 +9,7 @@ Options in addition to those of `source`:
 The query shares the queue with other consumers and obeys its limits: each message goes to only one consumer. Claims of
 a query do not expire: restarted with its checkpoint, it reads them again. A micro-batch is settled, that is, its
 messages are archived or deleted, when the query plans the next one; the last micro-batch of a stopped query is settled
-by `settle(query)` or at its restart. A query that will not return leaves its claims behind; `release_claims(consumer)`
+by `settle(query)` or at its restart. A query that will not return leaves its claims behind; `drop_stream(consumer)`
 makes these messages visible. The column `vt` is null, as claims do not expire.
 
 `Trigger.AvailableNow` reads all messages that are visible at the start.
@@ -173,7 +173,7 @@ def settle(query: StreamingQuery, *, options: Mapping[str, str] | None = None) -
     return messages
 
 
-def release_claims(consumer: str, *, options: Mapping[str, str] | None = None) -> int | None:
+def drop_stream(consumer: str, *, options: Mapping[str, str] | None = None) -> int | None:
     """Delete the stream of a consumer and make its unsettled messages visible.
 
     Messages already stored but not settled are delivered twice. Stop the query first; if restarted with its old
@@ -188,7 +188,7 @@ def release_claims(consumer: str, *, options: Mapping[str, str] | None = None) -
     """
     access = Access.from_options(options or {})
     with driver_connection(access, autocommit=True) as connection:
-        return run(connection, calls.release_claims(consumer), access.conninfo())
+        return run(connection, calls.queue_stream_drop(consumer), access.conninfo())
 
 
 def archives(options: Mapping[str, str]) -> bool:

@@ -106,7 +106,7 @@ def test_without_a_delay_the_pause_is_the_groups(connection, group, backoff, min
         "b",
         backoff=backoff,
         backoff_base="10 minutes",
-        backoff_cap="25 minutes",
+        backoff_max="25 minutes",
         backoff_jitter=False,
     )
     send(connection, "a")

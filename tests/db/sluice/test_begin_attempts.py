@@ -1,4 +1,4 @@
-"""sluice.begin_attempts, fail and release_uncounted together: counted attempts and dead letters."""
+"""sluice.begin_attempts, fail and release together: counted attempts and dead letters."""
 
 import itertools
 
@@ -59,7 +59,7 @@ def run(connection, history, attempts_max):
                 [claim[0][0], claim[1][0], attempts_max],
             )
         elif case in (RELEASED, STARTED_RELEASED):
-            connection.execute("select sluice.release_uncounted('q', %s, %s)", claim)
+            connection.execute("select sluice.release('q', %s, %s, is_attempt => false)", claim)
     dead = rows(connection, "delete from sluice.dead_letter returning attempts")
     assert len(dead) + len(rows(connection, "delete from pgmq.q_q returning 1")) == 1
     return starts, dead[0][0] if dead else None

@@ -57,7 +57,7 @@ def locked(database):
 )
 def test_the_pauses_of_a_group(connection, group, backoff, base, cap, pauses):
     create_group(
-        connection, "b", backoff=backoff, backoff_base=base, backoff_cap=cap, backoff_jitter=False
+        connection, "b", backoff=backoff, backoff_base=base, backoff_max=cap, backoff_jitter=False
     )
 
     found = rows(

@@ -37,7 +37,7 @@ def refusal(connection: psycopg.Connection, options: object) -> psycopg.Error:
 def settings(connection: psycopg.Connection) -> tuple:
     (row,) = rows(
         connection,
-        """select lease, max_attempts, max_deliveries, backoff, backoff_base, backoff_cap, backoff_jitter,
+        """select lease, max_attempts, max_deliveries, backoff, backoff_base, backoff_max, backoff_jitter,
             key, when_waiting, lost
         from sluice.list_groups()""",
     )
@@ -66,7 +66,7 @@ def test_all_options(connection, log):
         max_deliveries=70,
         backoff="linear",
         backoff_base="2 seconds",
-        backoff_cap="3 minutes",
+        backoff_max="3 minutes",
         backoff_jitter=False,
     )
 
@@ -307,7 +307,7 @@ def test_group_is_created_on_a_log_with_consumers_and_events(connection, log):
         ({"max_deliveries": 0}, "max_deliveries 0"),
         ({"backoff": "none"}, "a backoff 'none'"),
         ({"backoff_base": "-1 second"}, "a backoff_base of -00:00:01"),
-        ({"backoff_cap": "-1 second"}, "a backoff_cap of -00:00:01"),
+        ({"backoff_max": "-1 second"}, "a backoff_max of -00:00:01"),
         ({"when_waiting": "wait"}, "when_waiting 'wait'"),
     ],
 )

@@ -188,7 +188,8 @@ def test_message_that_its_handler_releases_again_and_again_is_no_poison_message(
         "select sluice.begin_attempts('orders', array[%s]::bigint[], '{100}', 'w')", (msg_id,)
     )
     queue.execute(
-        "select sluice.release_uncounted('orders', array[%s]::bigint[], '{100}')", (msg_id,)
+        "select sluice.release('orders', array[%s]::bigint[], '{100}', is_attempt => false)",
+        (msg_id,),
     )
 
     assert "poison message" not in causes(queue, msg_id)

@@ -189,4 +189,4 @@ def test_a_reader_may_in_all_steps(db, role):
         assert claim(db, stream, 0) == (1, 1)
         assert read(db, stream, 0, 1) == [1]
         assert settle(db, stream, 1) == 1
-        assert value(db, "select sluice.release_claims('lake')") == 0
+        assert value(db, "select sluice.queue_stream_drop('lake')") == 0

@@ -20,7 +20,7 @@ from support.share_groups import (
 )
 
 CALL = "select sluice.set_group_options('changes', 'workers', %s)"
-COLUMNS = "lease, max_attempts, max_deliveries, backoff, backoff_base, backoff_cap, backoff_jitter"
+COLUMNS = "lease, max_attempts, max_deliveries, backoff, backoff_base, backoff_max, backoff_jitter"
 
 
 def settings(connection: psycopg.Connection) -> dict[str, object]:
@@ -36,7 +36,7 @@ def settings(connection: psycopg.Connection) -> dict[str, object]:
         ("max_deliveries", 90, 90),
         ("backoff", "constant", "constant"),
         ("backoff_base", "2 seconds", timedelta(seconds=2)),
-        ("backoff_cap", "3 minutes", timedelta(minutes=3)),
+        ("backoff_max", "3 minutes", timedelta(minutes=3)),
         ("backoff_jitter", True, True),
     ],
 )
@@ -82,7 +82,7 @@ def test_fewer_attempts_hold_from_the_next_failure_on(connection, group):
 
 
 def test_a_backoff_that_changed_holds_for_pauses_that_have_not_begun(connection, group):
-    connection.execute(CALL, ('{"backoff_base": "1 hour", "backoff_cap": "2 hours"}',))
+    connection.execute(CALL, ('{"backoff_base": "1 hour", "backoff_max": "2 hours"}',))
     send(connection, "a")
     (event,) = claim(connection)
     acknowledge(connection, event.claim_id, "retry")

@@ -554,7 +554,7 @@ class AsyncOperations:
             )
         )
 
-    async def release_claims(self, stream_name: str) -> int | None:
+    async def queue_stream_drop(self, stream_name: str) -> int | None:
         """Drop a stream of a queue; its unsettled messages become visible immediately.
 
         Args:
@@ -564,9 +564,9 @@ class AsyncOperations:
         Returns:
             The number of messages released; None if the stream does not exist.
 
-        Source: `sluice.release_claims`.
+        Source: `sluice.queue_stream_drop`.
         """
-        return await self._runner.run(spark_claims.release_claims(stream_name))
+        return await self._runner.run(spark_claims.queue_stream_drop(stream_name))
 
     async def list_queue_streams(self) -> list[QueueStream]:
         """Return the streams of queues, by name, with their unsettled messages.

@@ -137,7 +137,7 @@ def release_batch(
     """
     sql: LiteralString = (
         "select * from sluice.release("
-        "%s::text, %s::bigint[], %s::integer[], %s::integer, %s::timestamptz[])"
+        "%s::text, %s::bigint[], %s::integer[], %s::double precision, %s::timestamptz[], true)"
     )
     return settle(sql, queue_name, messages, whole(delay, "delay", 0))
 

@@ -211,7 +211,7 @@ def decide_retry(
     return Call(sql, parameters, lambda rows: RetryDecision(*rows[0]), is_report=True)
 
 
-def release_uncounted(
+def release_unstarted(
     queue_name: str, messages: Sequence[Message], *, delay_s: float = 0.0
 ) -> Call[list[ClaimOutcome]]:
     """Return messages to the queue without counting an attempt.
@@ -227,12 +227,12 @@ def release_uncounted(
     Raises:
         ArgumentError: `delay_s` is out of range. Nothing was changed.
 
-    Source: `sluice.release_uncounted`.
+    Source: `sluice.release`.
     """
     seconds(delay_s, "delay_s")
     sql: LiteralString = (
-        "select * from sluice.release_uncounted("
-        "%s::text, %s::bigint[], %s::integer[], %s::double precision, %s::timestamptz[])"
+        "select * from sluice.release("
+        "%s::text, %s::bigint[], %s::integer[], %s::double precision, %s::timestamptz[], false)"
     )
     return settle(sql, queue_name, messages, delay_s)
 

@@ -92,7 +92,7 @@ def count_queues() -> Call[int]:
 def list_group_settings(queue_name: str) -> Call[list[GroupSettings]]:
     """Return the settings of the share groups of a log by name, without their figures, which take time to read."""
     return Call(
-        "select g.group_name, g.lease, g.max_attempts, g.max_deliveries, g.backoff, g.backoff_base, g.backoff_cap, "
+        "select g.group_name, g.lease, g.max_attempts, g.max_deliveries, g.backoff, g.backoff_base, g.backoff_max, "
         "g.key, g.when_waiting, g.lost, g.created_at "
         "from sluice.share_group as g where g.queue_name = %s::text order by g.group_name",
         (queue_name,),

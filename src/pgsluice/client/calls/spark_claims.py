@@ -67,7 +67,7 @@ def queue_stream_settle(stream_id: int, to_seq: int, *, archive: bool) -> Call[i
 
 
 @method(Operations)
-def release_claims(stream_name: str) -> Call[int | None]:
+def queue_stream_drop(stream_name: str) -> Call[int | None]:
     """Drop a stream of a queue; its unsettled messages become visible immediately.
 
     Args:
@@ -77,9 +77,9 @@ def release_claims(stream_name: str) -> Call[int | None]:
     Returns:
         The number of messages released; None if the stream does not exist.
 
-    Source: `sluice.release_claims`.
+    Source: `sluice.queue_stream_drop`.
     """
-    return Call("select sluice.release_claims(%s::text)", (stream_name,), scalar)
+    return Call("select sluice.queue_stream_drop(%s::text)", (stream_name,), scalar)
 
 
 @method(Operations)

@@ -10,7 +10,7 @@ create table sluice.share_group (
     max_deliveries integer not null default 15 check (max_deliveries >= 1),
     backoff text not null default 'exponential' check (backoff in ('constant', 'linear', 'exponential')),
     backoff_base interval not null default '1 second' check (backoff_base >= '0'),
-    backoff_cap interval not null default '10 minutes' check (backoff_cap >= '0'),
+    backoff_max interval not null default '10 minutes' check (backoff_max >= '0'),
     backoff_jitter boolean not null default true,
     key text,
     when_waiting text not null default 'block' check (when_waiting in ('block', 'skip', 'park')),

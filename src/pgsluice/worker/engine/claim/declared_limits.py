@@ -43,9 +43,9 @@ def group_options(specs: Sequence[HandlerSpec]) -> GroupOptions:
         options |= {
             "max_attempts": longest.max_attempts,
             "backoff": longest.backoff,
-            "backoff_base_s": longest.first_delay_s,
-            "backoff_cap_s": longest.max_delay_s,
-            "backoff_jitter": longest.jitter,
+            "backoff_base_s": longest.backoff_base_s,
+            "backoff_max_s": longest.backoff_max_s,
+            "backoff_jitter": longest.backoff_jitter,
         }
     return options
 

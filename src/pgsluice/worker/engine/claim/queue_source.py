@@ -330,10 +330,10 @@ class QueueSource:
             )
             calls.append((fail, failed))
         for delay_s, deliveries in released.items():
-            release_uncounted = retries.release_uncounted(
+            release = retries.release_unstarted(
                 self._queue_name, _messages(deliveries), delay_s=delay_s
             )
-            calls.append((release_uncounted, deliveries))
+            calls.append((release, deliveries))
         others = [
             _by_delivery(
                 call,

@@ -38,7 +38,7 @@ _OF_QUEUES = (
     "sluice.delete",
     "sluice.extend",
     "sluice.fail",
-    "sluice.release_uncounted",
+    "sluice.release",
     "sluice.try_lock_messages",
 )
 _OF_GROUPS = ("sluice.acknowledge", "sluice.claim", "sluice.release", "sluice.renew")

@@ -34,7 +34,7 @@ language sql
 set search_path = pg_catalog, pg_temp
 as $$
     select sluice._backoff(
-        i_group.backoff, i_group.backoff_base, 2::double precision, i_group.backoff_cap, i_group.backoff_jitter, i_attempts
+        i_group.backoff, i_group.backoff_base, 2::double precision, i_group.backoff_max, i_group.backoff_jitter, i_attempts
     );
 $$;
 

@@ -5,7 +5,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_options constant text[] := array[
-        'lease', 'max_attempts', 'max_deliveries', 'backoff', 'backoff_base', 'backoff_cap', 'backoff_jitter',
+        'lease', 'max_attempts', 'max_deliveries', 'backoff', 'backoff_base', 'backoff_max', 'backoff_jitter',
         'unhandled', 'key', 'when_waiting', 'start'
     ];
     v_group sluice.share_group;
@@ -17,7 +17,7 @@ begin
     v_group.max_deliveries := coalesce(v_group.max_deliveries, least(3 * v_group.max_attempts::bigint, 2147483647));
     v_group.backoff := coalesce(v_group.backoff, 'exponential');
     v_group.backoff_base := coalesce(v_group.backoff_base, '1 second');
-    v_group.backoff_cap := coalesce(v_group.backoff_cap, '10 minutes');
+    v_group.backoff_max := coalesce(v_group.backoff_max, '10 minutes');
     v_group.backoff_jitter := coalesce(v_group.backoff_jitter, true);
     v_group.when_waiting := coalesce(v_group.when_waiting, 'block');
     v_group.unhandled := coalesce(v_group.unhandled, 'accept');
@@ -29,7 +29,7 @@ begin
         when v_group.max_deliveries < 1 then format('max_deliveries %s', v_group.max_deliveries)
         when v_group.backoff not in ('constant', 'linear', 'exponential') then format('a backoff %L', v_group.backoff)
         when v_group.backoff_base not between '0' and '100 years' then format('a backoff_base of %s', v_group.backoff_base)
-        when v_group.backoff_cap not between '0' and '100 years' then format('a backoff_cap of %s', v_group.backoff_cap)
+        when v_group.backoff_max not between '0' and '100 years' then format('a backoff_max of %s', v_group.backoff_max)
         when v_group.when_waiting not in ('block', 'skip', 'park') then format('when_waiting %L', v_group.when_waiting)
         when v_group.unhandled not in ('accept', 'leave', 'dead-letter') then format('unhandled %L', v_group.unhandled)
     end;

@@ -85,7 +85,7 @@ begin
             case when o.outcome <> 'reject' then extract(epoch from coalesce(
                 o.delay,
                 case when o.outcome = 'retry' then sluice._backoff(
-                    v_group.backoff, v_group.backoff_base, 2::double precision, v_group.backoff_cap, false, c.attempts + 1
+                    v_group.backoff, v_group.backoff_base, 2::double precision, v_group.backoff_max, false, c.attempts + 1
                 ) end
             ))::double precision end
         from unnest(v_ev_ids) with ordinality as f (ev_id, position)

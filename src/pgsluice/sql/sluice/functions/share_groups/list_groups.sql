@@ -1,7 +1,7 @@
 create or replace function sluice.list_groups(
     inout queue_name text default null, inout group_name text default null,
     out lease interval, out max_attempts integer, out max_deliveries integer,
-    out backoff text, out backoff_base interval, out backoff_cap interval, out backoff_jitter boolean,
+    out backoff text, out backoff_base interval, out backoff_max interval, out backoff_jitter boolean,
     out key text, out when_waiting text, out unhandled text, out lost text,
     out lag_events bigint, out lag_s double precision, out leased bigint, out retrying bigint, out dead bigint
 )
@@ -28,7 +28,7 @@ begin
         begin
             return query
                 select v_group.queue_name, v_group.group_name, v_group.lease, v_group.max_attempts, v_group.max_deliveries,
-                    v_group.backoff, v_group.backoff_base, v_group.backoff_cap, v_group.backoff_jitter,
+                    v_group.backoff, v_group.backoff_base, v_group.backoff_max, v_group.backoff_jitter,
                     v_group.key, v_group.when_waiting, v_group.unhandled, v_group.lost,
                     s.lag_events, s.lag_s, s.leased, s.retrying, s.dead
                 from sluice._group_state(v_group) as s;

@@ -32,7 +32,7 @@ begin
         max_deliveries = v_new.max_deliveries,
         backoff = v_new.backoff,
         backoff_base = v_new.backoff_base,
-        backoff_cap = v_new.backoff_cap,
+        backoff_max = v_new.backoff_max,
         backoff_jitter = v_new.backoff_jitter,
         unhandled = v_new.unhandled
     where g.group_id = v_group.group_id;

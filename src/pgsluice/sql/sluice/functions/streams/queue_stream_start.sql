@@ -36,7 +36,7 @@ begin
             errcode = '22023',
             message = format('stream %L reads queue %L', stream_name, v_other),
             hint = format(
-                'use a name of its own for queue %L, or give the other stream up with sluice.release_claims(%L)',
+                'use a name of its own for queue %L, or give the other stream up with sluice.queue_stream_drop(%L)',
                 queue_name, stream_name
             );
     end if;

@@ -1,5 +1,5 @@
 /*
- * The last step of begin_attempts, fail and release_uncounted. note is the record for the claim: begun, failed, released; or dead:
+ * The last step of begin_attempts, fail and release. note is the record for the claim: begun, failed, released; or dead:
  * the message is dead-lettered; null: none. visible_at: when the message becomes visible; null: unchanged.
  *
  * A message is named once or twice by the same claim; the first counts.

@@ -1,5 +1,5 @@
 /*
- * The first step of begin_attempts, fail and release_uncounted: lock the messages of claims and return their recorded attempts, in
+ * The first step of begin_attempts, fail and release: lock the messages of claims and return their recorded attempts, in
  * the order of the claims. ../retries/README.md explains how attempts are counted.
  *
  * outcome is done for a current claim, else stale or gone, as in _settle_sql. is_noted: the record belongs to this very claim. attempts: the

@@ -1,8 +1,8 @@
 -- The reader may have stored messages that it has not settled: these are delivered twice. So this is for a reader that is given up; when it returns, it gets an
 -- error.
 --
--- Calls: sluice.release_uncounted, so that the claims count as no attempts. Writes: the queue's table, sluice.queue_stream.
-create or replace function sluice.release_claims(stream_name text)
+-- Calls: sluice.release, so that the claims count as no attempts. Writes: the queue's table, sluice.queue_stream.
+create or replace function sluice.queue_stream_drop(stream_name text)
 returns bigint
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -15,7 +15,7 @@ declare
     v_read_cts integer[];
     v_messages bigint := 0;
 begin
-    select s.* into v_stream from sluice.queue_stream as s where s.stream_name = release_claims.stream_name for update;
+    select s.* into v_stream from sluice.queue_stream as s where s.stream_name = queue_stream_drop.stream_name for update;
     if not found then
         return null;
     end if;
@@ -35,7 +35,7 @@ begin
             using v_batch.mark, v_messages_max
             into v_msg_ids, v_read_cts;
             exit when v_msg_ids is null;
-            perform sluice.release_uncounted(v_stream.queue_name, v_msg_ids, v_read_cts, 0::double precision, null::timestamptz[]);
+            perform sluice.release(v_stream.queue_name, v_msg_ids, v_read_cts, 0::double precision, null::timestamptz[], false);
             v_messages := v_messages + cardinality(v_msg_ids);
         end loop;
     end loop;
@@ -44,7 +44,7 @@ begin
 end;
 $$;
 
-comment on function sluice.release_claims(text) is
+comment on function sluice.queue_stream_drop(text) is
     'Give up a stream of a queue: its unsettled messages become visible immediately. Returns their number; null if the stream does not exist.';
-revoke execute on function sluice.release_claims(text) from public;
-grant execute on function sluice.release_claims(text) to sluice_admin, sluice_reader;
+revoke execute on function sluice.queue_stream_drop(text) from public;
+grant execute on function sluice.queue_stream_drop(text) to sluice_admin, sluice_reader;
