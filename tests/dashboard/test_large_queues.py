@@ -74,7 +74,6 @@ def test_no_page_reads_a_whole_table(database_18: Database, connection, work):
         "reason, error) select 'orders', 'mailer', n, 5, now(), '3', 't', '1', 'too many attempts', 'KeyError: row ' || n "
         "from generate_series(1, 60000) as n"
     )
-    # Without statistics the planner may read the first rows of a list in their order on disk.
     connection.execute("analyze")
     with TestClient(app(database_18.url), **LOCAL) as client:
         for path, query in PAGES:

@@ -1,10 +1,12 @@
--- Security definer: a monitor may count dead letters, but may not read them.
+-- Security definer: a monitor may count dead letters, but may not read them. A sequential scan would also read the rows
+-- of other queues and those that vacuum has not removed.
 create or replace function sluice._count_dead(queue_name text)
 returns bigint
 language sql
 volatile
 security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
     select count(*)
     from (
