@@ -7,6 +7,8 @@ returns table (section text, at timestamptz, cause text, detail jsonb)
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
 as $$
 declare
     v_lock_class constant integer := 1936221042;
