@@ -80,9 +80,16 @@ def blocks_of(page: str, *, with_theirs: bool) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["procrastinate"])
+@pytest.mark.parametrize("page", ["pgqueuer", "procrastinate"])
 def test_our_program_of_a_page_prints_what_it_shows(run, page):
     run(page, with_theirs=False)
+
+
+@pytest.mark.slow
+def test_page_on_pgqueuer_runs_with_pgqueuer(run):
+    pytest.importorskip("pgqueuer", reason="pgqueuer is in the dependency group bench")
+
+    run("pgqueuer", with_theirs=True)
 
 
 @pytest.mark.slow
