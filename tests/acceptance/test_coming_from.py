@@ -20,6 +20,11 @@ FILE = re.compile(r"# (\w+\.py)\n")
 THEIRS = {"Before", "Move the waiting jobs"}
 INSTALL = "pgsluice schema install\n"  # prints one line for each schema, and another if they are there
 VARIABLES = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "password": "PGPASSWORD", "dbname": "PGDATABASE"}  # fmt: skip
+# kombu's transport for tests: a broker that is a folder.
+FILES_AS_BROKER = """
+broker_url = "filesystem://"
+broker_transport_options = {{"data_folder_in": "{0}", "data_folder_out": "{0}", "control_folder": "{0}-control"}}
+"""
 
 
 @pytest.fixture
@@ -80,9 +85,19 @@ def blocks_of(page: str, *, with_theirs: bool) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["pgqueuer", "procrastinate"])
+@pytest.mark.parametrize("page", ["celery", "pgqueuer", "procrastinate"])
 def test_our_program_of_a_page_prints_what_it_shows(run, page):
     run(page, with_theirs=False)
+
+
+@pytest.mark.slow
+def test_page_on_celery_runs_with_tasks_in_files(run, tmp_path):
+    pytest.importorskip("celery", reason="Celery is not installed; pip install 'pgsluice[celery]'")
+    folder = tmp_path / "broker"
+    folder.mkdir()
+    (tmp_path / "work" / "celeryconfig.py").write_text(FILES_AS_BROKER.format(folder))
+
+    run("celery", with_theirs=True)
 
 
 @pytest.mark.slow
