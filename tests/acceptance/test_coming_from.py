@@ -12,19 +12,32 @@ from pathlib import Path
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
+from support import wait_until
+from support.object_store import free_port
+from support.processes import running
+from support.programs import require
+
 PAGES = Path(__file__).parents[2] / "docs" / "coming-from"
 SECTION = re.compile(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", re.DOTALL | re.MULTILINE)
 BLOCK = re.compile(r"```(bash|python|text)\n(.*?)```", re.DOTALL)
 FILE = re.compile(r"# (\w+\.py)\n")
 # Sections whose blocks use the other package.
-THEIRS = {"Before", "Move the waiting jobs"}
-INSTALL = "pgsluice schema install\n"  # prints one line for each schema, and another if they are there
+BEFORE, MOVE = "Before", "Move the waiting jobs"
+INSTALL = "pgsluice schema install\n"  # prints something else if the schemas are there
 VARIABLES = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "password": "PGPASSWORD", "dbname": "PGDATABASE"}  # fmt: skip
 # kombu's transport for tests: a broker that is a folder.
 FILES_AS_BROKER = """
 broker_url = "filesystem://"
 broker_transport_options = {{"data_folder_in": "{0}", "data_folder_out": "{0}", "control_folder": "{0}-control"}}
 """
+
+
+@pytest.fixture
+def work(tmp_path):
+    """The folder in which the blocks of a page run."""
+    work = tmp_path / "work"
+    work.mkdir()
+    return work
 
 
 @pytest.fixture
@@ -48,34 +61,54 @@ def environ(database_18, tmp_path):
 
 
 @pytest.fixture
-def run(environ, tmp_path):
-    """Run the blocks of a page in an empty folder, and compare what they print with the page."""
-    work = tmp_path / "work"
-    work.mkdir()
+def redis(tmp_path):
+    """The URL of a Redis server that keeps nothing."""
+    require("redis-server", purpose="Redis")
+    pytest.importorskip("redis", reason="Python's client of Redis is not installed")
+    port = free_port()
+    command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
+    with running(command, tmp_path):
+        wait_until(lambda: "Ready to accept" in (tmp_path / "log").read_text(), "Redis to start")
+        yield f"redis://127.0.0.1:{port}"
 
-    def run(page: str, *, with_theirs: bool) -> None:
+
+@pytest.fixture
+def execute(environ, work):
+    """Run a block; return what it prints."""
+
+    def execute(kind: str, block: str) -> str:
+        command = ["bash", "-e", "-c", block] if kind == "bash" else ["python", "-c", block]
+        done = subprocess.run(
+            command, cwd=work, env=environ, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.returncode == 0, f"{block}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    return execute
+
+
+@pytest.fixture
+def run(execute, work):
+    """Run the blocks of a page, or of some sections, and compare what they print with the page."""
+
+    def run(page: str, *, without: tuple[str, ...] = ()) -> None:
         ran = 0
-        for kind, block, shown in blocks_of(page, with_theirs=with_theirs):
+        for kind, block, shown in blocks_of(page, without):
             if kind == "python" and (name := FILE.match(block)):
                 (work / name[1]).write_text(block, encoding="utf-8")
-                continue
-            command = ["bash", "-e", "-c", block] if kind == "bash" else ["python", "-c", block]
-            done = subprocess.run(
-                command, cwd=work, env=environ, capture_output=True, text=True, timeout=60, check=False
-            )  # fmt: skip
-            assert done.returncode == 0, f"{block}\n{done.stdout}\n{done.stderr}"
-            if block != INSTALL:
-                assert done.stdout == shown, f"{block}\n{done.stderr}"
-            ran += 1
+            else:
+                printed = execute(kind, block)
+                assert block == INSTALL or printed == shown, block
+                ran += 1
         assert ran > 2
 
     return run
 
 
-def blocks_of(page: str, *, with_theirs: bool) -> list[tuple[str, str, str]]:
+def blocks_of(page: str, without: tuple[str, ...]) -> list[tuple[str, str, str]]:
     """Return kind, text and shown output of each block that runs, in order."""
     text = (PAGES / f"{page}.md").read_text(encoding="utf-8")
-    sections = [body for title, body in SECTION.findall(text) if with_theirs or title not in THEIRS]
+    sections = [body for title, body in SECTION.findall(text) if title not in without]
     blocks = [block for body in sections for block in BLOCK.findall(body)]
     return [
         (kind, block, shown if next_kind == "text" else "")
@@ -85,30 +118,61 @@ def blocks_of(page: str, *, with_theirs: bool) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["celery", "pgqueuer", "procrastinate"])
+@pytest.mark.parametrize("page", ["celery", "pgqueuer", "procrastinate", "rq"])
 def test_our_program_of_a_page_prints_what_it_shows(run, page):
-    run(page, with_theirs=False)
+    run(page, without=(BEFORE, MOVE))
 
 
 @pytest.mark.slow
-def test_page_on_celery_runs_with_tasks_in_files(run, tmp_path):
+def test_page_on_celery_runs_with_a_folder_as_broker(run, work, tmp_path):
     pytest.importorskip("celery", reason="Celery is not installed; pip install 'pgsluice[celery]'")
     folder = tmp_path / "broker"
     folder.mkdir()
-    (tmp_path / "work" / "celeryconfig.py").write_text(FILES_AS_BROKER.format(folder))
+    (work / "celeryconfig.py").write_text(FILES_AS_BROKER.format(folder))
 
-    run("celery", with_theirs=True)
+    run("celery")
+
+
+@pytest.mark.slow
+def test_tasks_of_a_stopped_celery_worker_are_moved_from_redis(run, execute, work, environ, redis):
+    pytest.importorskip("celery", reason="Celery is not installed; pip install 'pgsluice[celery]'")
+    (work / "celeryconfig.py").write_text(f"broker_url = {redis!r}\n")
+    run("celery")
+    command = ["celery", "-A", "old_shop", "worker", "--concurrency=1", "--loglevel=INFO"]
+
+    execute(
+        "python",
+        "from old_shop import app, pack; pack.delay(4); pack.apply_async([5], countdown=900)",
+    )
+    with running(command, work, **environ) as worker:
+        wait_until(lambda: (work / "log").read_text().count("] received") == 2, "the tasks")
+        wait_until(lambda: "packed order" in (work / "log").read_text(), "the first task to run")
+        worker.terminate()
+        worker.wait(timeout=30)
+    execute("python", "from old_shop import app; app.send_task('other')")
+
+    assert execute("bash", "python move.py") == "moved 1\n"
+    left = "from old_shop import app; print(app.connection().SimpleQueue('celery').qsize())"
+    assert execute("python", left) == "1\n"
 
 
 @pytest.mark.slow
 def test_page_on_pgqueuer_runs_with_pgqueuer(run):
     pytest.importorskip("pgqueuer", reason="pgqueuer is in the dependency group bench")
 
-    run("pgqueuer", with_theirs=True)
+    run("pgqueuer")
 
 
 @pytest.mark.slow
 def test_page_on_procrastinate_runs_with_procrastinate(run):
     pytest.importorskip("procrastinate", reason="procrastinate is in the dependency group bench")
 
-    run("procrastinate", with_theirs=True)
+    run("procrastinate")
+
+
+@pytest.mark.slow
+def test_page_on_rq_runs_with_redis(run, environ, redis):
+    pytest.importorskip("rq", reason="RQ is not installed; pip install 'rq==3.0.*'")
+    environ["RQ_REDIS_URL"] = redis
+
+    run("rq")
