@@ -117,6 +117,12 @@ def blocks_of(page: str, without: tuple[str, ...]) -> list[tuple[str, str, str]]
     ]
 
 
+def count_messages(database, order_id: int) -> int:
+    with database.connect() as connection:
+        found = "select from pgmq.q_pack where message ->> 'order_id' = %s"
+        return connection.execute(found, [str(order_id)]).rowcount
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("page", ["celery", "pgqueuer", "procrastinate", "rq"])
 def test_our_program_of_a_page_prints_what_it_shows(run, page):
@@ -134,7 +140,9 @@ def test_page_on_celery_runs_with_a_folder_as_broker(run, work, tmp_path):
 
 
 @pytest.mark.slow
-def test_tasks_of_a_stopped_celery_worker_are_moved_from_redis(run, execute, work, environ, redis):
+def test_tasks_of_a_stopped_celery_worker_are_moved_from_redis(
+    run, execute, work, environ, redis, database_18
+):
     pytest.importorskip("celery", reason="Celery is not installed; pip install 'pgsluice[celery]'")
     (work / "celeryconfig.py").write_text(f"broker_url = {redis!r}\n")
     run("celery")
@@ -155,6 +163,13 @@ def test_tasks_of_a_stopped_celery_worker_are_moved_from_redis(run, execute, wor
     left = "from old_shop import app; print(app.connection().SimpleQueue('celery').qsize())"
     assert execute("python", left) == "1\n"
 
+    # As after a move that was killed before it acknowledged.
+    again = "from old_shop import pack; pack.apply_async([6], task_id='six')"
+    for _ in range(2):
+        execute("python", again)
+        execute("bash", "python move.py")
+    assert count_messages(database_18, order_id=6) == 1
+
 
 @pytest.mark.slow
 def test_page_on_pgqueuer_runs_with_pgqueuer(run):
@@ -171,8 +186,15 @@ def test_page_on_procrastinate_runs_with_procrastinate(run):
 
 
 @pytest.mark.slow
-def test_page_on_rq_runs_with_redis(run, environ, redis):
+def test_page_on_rq_runs_with_redis(run, execute, environ, redis, database_18):
     pytest.importorskip("rq", reason="RQ is not installed; pip install 'rq==3.0.*'")
     environ["RQ_REDIS_URL"] = redis
 
     run("rq")
+
+    # As after a move that was killed before it deleted the job.
+    again = "from old_shop import pack, queue; queue.enqueue(pack, 6, job_id='six')"
+    for _ in range(2):
+        execute("python", again)
+        execute("bash", "python move.py")
+    assert count_messages(database_18, order_id=6) == 1
