@@ -85,7 +85,7 @@ PAGES = {
     ),
     "queues": Page(
         "Queues",
-        f"{_ASYNC} SQL: [`pgmq`](../pgmq.md). Commands: [`pgsluice queue`](../cli.md#pgsluice-queue).",
+        f"{_ASYNC} SQL: [`pgmq`](../pgmq.md). Commands: [`pgsluice queue`](../cli/queue.md).",
         (
             *(
                 "WorkQueue",
@@ -127,7 +127,7 @@ PAGES = {
     "dead-letters": Page(
         "Dead letters and archives",
         f"{_ASYNC} SQL: [`sluice`](../sluice.md). Commands: "
-        "[`pgsluice dead-letters`](../cli.md#pgsluice-dead-letters).",
+        "[`pgsluice dead-letters`](../cli/dead-letters.md).",
         (
             *(
                 "DeadLetters",
@@ -142,7 +142,7 @@ PAGES = {
     ),
     "logs": Page(
         "Event logs",
-        f"{_ASYNC} SQL: [`pgq`](../pgq.md). Commands: [`pgsluice log`](../cli.md#pgsluice-log).",
+        f"{_ASYNC} SQL: [`pgq`](../pgq.md). Commands: [`pgsluice log`](../cli/log.md).",
         (
             *(
                 "EventLog",
@@ -176,19 +176,19 @@ PAGES = {
     "share-groups": Page(
         "Share groups",
         f"{_ASYNC} Guide: [Share groups](../../guides/share-groups.md). Commands: "
-        "[`pgsluice group`](../cli.md#pgsluice-group).",
+        "[`pgsluice group`](../cli/group.md).",
         ("ShareGroup", "ClaimedEvent", "GroupOptions", "GroupInfo", "OpenClaim"),
     ),
     "schedules": Page(
         "Schedules",
         f"{_ASYNC} Handlers are scheduled with [`App.schedule`](handlers.md#schedule). Commands: "
-        "[`pgsluice schedule`](../cli.md#pgsluice-schedule).",
+        "[`pgsluice schedule`](../cli/schedule.md).",
         ("Schedules", "ScheduleOptions", "Schedule", "FiredSlot", "Scheduler", "ScheduleSpec"),
     ),
     "processes": Page(
         "Workers and background processes",
         "Run handlers and maintenance within a program of yours. Commands: "
-        "[`pgsluice worker`](../cli.md#pgsluice-worker), [`pgsluice maintain`](../cli.md#pgsluice-maintain).",
+        "[`pgsluice worker`](../cli/worker.md), [`pgsluice maintain`](../cli/maintain.md).",
         (
             *(
                 "Worker",
