@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import random
+import re
+from collections.abc import Callable
+
+import psycopg
 import pytest
 
+from pgsluice import ServerError, WorkQueue
 from support.pages import blocks_of, pages, run_blocks
 
 PAGES = [pytest.param(page, id=page.stem) for page in pages("cookbook")]
@@ -16,3 +22,43 @@ def test_blocks_of_a_page_print_their_output(page, database_18, tmp_path):
     compared = run_blocks(blocks_of(page), tmp_path, {"PGSLUICE_DSN": database_18.url})
 
     assert compared, "the page shows no output"
+
+
+@pytest.mark.slow
+def test_message_over_the_limit_of_jsonb_is_refused(database_18):
+    page = next(page for page in pages("cookbook") if page.stem == "large-payloads")
+    [limit] = re.findall(r"at most ([\d,]+) bytes", page.read_text(encoding="utf-8"))
+    with database_18.connect() as connection:
+        queue = WorkQueue(connection)
+        queue.create("large")
+
+        with pytest.raises(ServerError, match=f"maximum of {limit.replace(',', '')} bytes"):
+            queue.send("large", {"text": "a" * int(limit.replace(",", ""))})
+
+
+def test_claim_does_not_write_a_large_payload_and_an_archive_does(database_18):
+    """The relation of the WAL of each step in the table of the page on large payloads."""
+    payload = {"text": random.Random(7).randbytes(50_000).hex()}
+    with database_18.connect() as connection:
+        queue = WorkQueue(connection)
+        queue.create("large")
+        sent = _wal(connection, lambda: queue.send("large", payload))
+        claimed = _wal(connection, lambda: queue.read("large", 30))
+        archived = _wal(connection, lambda: queue.archive("large", 1))
+        queue.send("large", payload)
+        deleted = _wal(connection, lambda: queue.delete("large", 2))
+
+    assert sent > 100_000
+    assert archived > 100_000
+    assert claimed < 20_000  # a first change of a page after a checkpoint writes the page
+    assert deleted < 30_000
+
+
+def _wal(connection: psycopg.Connection, call: Callable[[], object]) -> int:
+    """Return the bytes of WAL that a call writes."""
+    [start] = connection.execute("select pg_current_wal_insert_lsn()").fetchone()
+    call()
+    [written] = connection.execute(
+        "select pg_current_wal_insert_lsn() - %s::pg_lsn", [start]
+    ).fetchone()
+    return int(written)
