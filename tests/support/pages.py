@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import subprocess
@@ -43,7 +44,7 @@ def run_blocks(blocks: list[Block], folder: Path, variables: Mapping[str, str]) 
     """
     environ = _environ(folder) | variables
     compared = 0
-    for (kind, text), following in zip(blocks, [*blocks[1:], Block("", "")], strict=True):
+    for (kind, text), following in itertools.pairwise([*blocks, Block("", "")]):
         if kind == "text" or _is_file(kind, text, folder):
             continue
         shown = following.text if following.kind == "text" else ""
