@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
 import pytest
+from playwright.sync_api import sync_playwright
 
 from support import rows, value, wait_until
 from support.explaining import explain
@@ -175,6 +178,67 @@ def test_each_call_about_an_event_leads_to_the_states_that_the_page_names(databa
 
             assert facts[0].detail["state"] == event.strip("`"), call
             assert not of_consumer or of_consumer.strip("`") in [f.cause for f in facts], call
+
+
+RESULTS = Path(__file__).parents[2] / "bench" / "results"
+# The rows of the table of measurements: file, system, questions of its columns.
+MEASURED = (
+    ("share_held", "pgsluice", "completed messages, {} minute"),
+    ("share_held", "PGMQ", "completed messages, {} minute"),
+    ("held_snapshot-async", "pgsluice", "10 at a time, {} 30 s"),
+    ("held_snapshot-async", "PGMQ", "10 at a time, {} 30 s"),
+    ("log_held-async", "pgsluice", "snapshot held, {} minute"),
+    ("log_held-async", "PgQ", "snapshot held, {} minute"),
+)
+
+
+def test_measured_rates_are_those_of_the_results():
+    shown = table("why-it-does-not-decay", "Measured")
+    picture = (PAGES["why-it-does-not-decay"].parents[1] / "images").joinpath(
+        "why-it-does-not-decay.svg"
+    )
+    for row, (name, system, question) in zip(shown, MEASURED, strict=True):
+        results = json.loads((RESULTS / f"2026-11-26-{name}.json").read_text())["results"]
+        medians = {result["question"]: result["median"][system] for result in results}
+        first, last = (medians[question.format(when)] for when in ("first", "last"))
+
+        assert row[1:] == [f"{first:,.0f}", f"{last:,.0f}", f"{last / first:.2f}"]
+        if name == "share_held":
+            assert {f">{first:,.0f}<", f">{last:,.0f}<"} <= {
+                *re.findall(r">[\d,]+<", picture.read_text())
+            }
+
+
+OVERLAPS = """() => {
+    const picture = document.querySelector("svg").getBoundingClientRect();
+    const texts = [...document.querySelectorAll("svg text")].map(
+        text => ({text: text.textContent, at: text.getBoundingClientRect()}));
+    return texts.flatMap(({text, at}, index) => [
+        ...(at.left < 0 || at.top < 0 || at.right > picture.right || at.bottom > picture.bottom
+            ? [`${text} is cut off`] : []),
+        ...texts.slice(index + 1).filter(({at: other}) =>
+            at.left < other.right && other.left < at.right
+            && at.top < other.bottom - 2 && other.top < at.bottom - 2,
+        ).map(({text: other}) => `${text} overlaps ${other}`)]);
+}"""
+
+
+@pytest.mark.slow
+def test_texts_of_the_pictures_do_not_overlap_and_fit_800_pixels():
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("needs Debian's package chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        tab = browser.new_page(viewport={"width": 800, "height": 600})
+        found = {}
+        for page in PAGES:
+            picture = PAGES[page].parents[1] / "images" / f"{page}.svg"
+            tab.goto(picture.as_uri())
+            found[page] = tab.evaluate(OVERLAPS)
+        browser.close()
+
+    assert found == {page: [] for page in PAGES}
 
 
 @pytest.mark.slow
