@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import random
+import hashlib
 import re
 from collections.abc import Callable
 
@@ -38,7 +38,7 @@ def test_message_over_the_limit_of_jsonb_is_refused(database_18):
 
 def test_claim_does_not_write_a_large_payload_and_an_archive_does(database_18):
     """The relation of the WAL of each step in the table of the page on large payloads."""
-    payload = {"text": random.Random(7).randbytes(50_000).hex()}
+    payload = {"text": hashlib.shake_128(b"does not compress").hexdigest(50_000)}
     with database_18.connect() as connection:
         queue = WorkQueue(connection)
         queue.create("large")
