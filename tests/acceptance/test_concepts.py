@@ -61,6 +61,7 @@ BY: dict[str, Call | None] = {
     "`sluice.fail`": INTO["retrying"][-1],
     "`sluice.fail` of the last attempt": statement(FAIL.replace("POLICY", POLICY)),
     "`sluice.reject`": INTO["dead"][-1],
+    "`sluice.release` with a delay": statement("select sluice.release(%(queue)s, 1, 1, 1)"),
     "`sluice.release_uncounted` with a delay": statement(RELEASE),
     "`pgmq.set_vt` of 0 seconds": statement("select pgmq.set_vt(%(queue)s, 1, 0)"),
     "retention, by `sluice.maintain`": lambda connection, queue: _expire(connection, queue),
