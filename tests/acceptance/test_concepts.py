@@ -12,6 +12,9 @@ import psycopg
 import pytest
 from playwright.sync_api import sync_playwright
 
+from pgsluice.errors import LeaseLostError
+from pgsluice.testing import drain
+from pgsluice.worker import App, SyncContext
 from support import rows, value, wait_until
 from support.explaining import explain
 from support.pages import blocks_of, pages, run_blocks
@@ -179,6 +182,36 @@ def test_each_call_about_an_event_leads_to_the_states_that_the_page_names(databa
 
             assert facts[0].detail["state"] == event.strip("`"), call
             assert not of_consumer or of_consumer.strip("`") in [f.cause for f in facts], call
+
+
+@pytest.mark.slow
+def test_handler_that_another_worker_overtakes_commits_nothing(database_18):
+    """The case of an expired lease in the page on exactly-once effects."""
+    app = App(database_18.url, name="overtaken")
+    raised = []
+
+    @app.handler("orders")
+    def pay(_order: int, context: SyncContext) -> None:
+        with database_18.connect() as other:  # the lease expires, and another worker is faster
+            other.execute("select pgmq.set_vt('orders', 1, 0)")
+            other.execute("select pgmq.read('orders', 60, 1)")
+        try:
+            with context.transaction() as connection:
+                connection.execute("insert into paid values (1)")
+        except LeaseLostError as error:
+            raised.append(error)
+            raise
+
+    with database_18.connect() as connection:
+        connection.execute("create table paid (customer_order integer)")
+        app.create_queues(connection)
+        pay.send(1, connection=connection)
+        drain(app, dsn=database_18.url)
+
+        assert len(raised) == 1
+        assert rows(connection, "select * from paid") == []
+        assert message_state(connection, "orders") == "in flight"
+    app.close()
 
 
 RESULTS = Path(__file__).parents[2] / "bench" / "results"
