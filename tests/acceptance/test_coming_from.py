@@ -173,21 +173,21 @@ def test_tasks_of_a_stopped_celery_worker_are_moved_from_redis(
 
 @pytest.mark.slow
 def test_page_on_pgqueuer_runs_with_pgqueuer(run):
-    pytest.importorskip("pgqueuer", reason="pgqueuer is in the dependency group bench")
+    pytest.importorskip("pgqueuer", reason="pgqueuer is in the dependency group dev")
 
     run("pgqueuer")
 
 
 @pytest.mark.slow
 def test_page_on_procrastinate_runs_with_procrastinate(run):
-    pytest.importorskip("procrastinate", reason="procrastinate is in the dependency group bench")
+    pytest.importorskip("procrastinate", reason="procrastinate is in the dependency group dev")
 
     run("procrastinate")
 
 
 @pytest.mark.slow
 def test_page_on_rq_runs_with_redis(run, execute, environ, redis, database_18):
-    pytest.importorskip("rq", reason="RQ is not installed; pip install 'rq==3.0.*'")
+    pytest.importorskip("rq", reason="RQ is in the dependency group dev")
     environ["RQ_REDIS_URL"] = redis
 
     run("rq")
