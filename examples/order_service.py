@@ -48,7 +48,7 @@ app = App(name="order service")
 
 @app.handler(
     "receipts",
-    retry=RetryPolicy(max_attempts=5, backoff="exponential", backoff_jitter=True),
+    retry=RetryPolicy(max_attempts=5, backoff="exponential"),
     timeout_s=30,
 )
 def write_receipt(order: Order, context: SyncContext) -> None:

@@ -69,9 +69,7 @@ class Day:
     zone: str = "UTC"
 
 
-@app.handler(
-    "placed", retry=RetryPolicy(max_attempts=5, backoff_jitter=True), timeout_s=30, keep_result="1h"
-)
+@app.handler("placed", retry=RetryPolicy(max_attempts=5), timeout_s=30, keep_result="1h")
 async def pack(placed: Placed, context: Context) -> str:
     """Pack an order and return its label; state, result and acknowledgement are one transaction."""
     async with context.transaction(Session) as session:

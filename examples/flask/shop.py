@@ -42,7 +42,7 @@ class Placed:
     order_id: int
 
 
-@app.handler("placed", retry=RetryPolicy(max_attempts=5, backoff_jitter=True), timeout_s=30)
+@app.handler("placed", retry=RetryPolicy(max_attempts=5), timeout_s=30)
 def pack(placed: Placed, context: SyncContext) -> None:
     """Pack an order; its new state and the acknowledgement are one transaction."""
     with context.transaction() as connection:

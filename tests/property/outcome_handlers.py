@@ -425,7 +425,9 @@ def _options(name: str) -> dict[str, Any]:
         "name": name,
         "timeout_s": TIMEOUT_S,
         "lease_s": LEASE_S,
-        "retry": RetryPolicy(max_attempts=MAX_ATTEMPTS, backoff_base_s=0.05, backoff_max_s=0.2),
+        "retry": RetryPolicy(
+            max_attempts=MAX_ATTEMPTS, backoff_base_s=0.05, backoff_max_s=0.2, backoff_jitter=False
+        ),
         "give_up_on": (GiveUpError,),
         "mode": "transaction" if kind.is_transaction else "lease",
         "execution": kind.execution,

@@ -48,7 +48,9 @@ async def test_a_message_that_is_cancelled_before_it_runs_never_runs(
 ):
     seen = []
 
-    @app.handler(queue_name, name="tested", retry=RetryPolicy(backoff_base_s=60))
+    @app.handler(
+        queue_name, name="tested", retry=RetryPolicy(backoff_base_s=60, backoff_jitter=False)
+    )
     async def handle(_payload, context):
         seen.append(context.message_id)
         return Retry(60)
@@ -273,7 +275,12 @@ async def test_a_message_that_was_claimed_in_advance_does_not_start_after_the_wo
 async def test_the_next_message_of_its_key_runs_after_a_cancelled_one(app, observer, queue_name):
     seen = []
 
-    @app.handler(queue_name, name="tested", key_concurrency=1, retry=RetryPolicy(backoff_base_s=60))
+    @app.handler(
+        queue_name,
+        name="tested",
+        key_concurrency=1,
+        retry=RetryPolicy(backoff_base_s=60, backoff_jitter=False),
+    )
     async def handle(payload):
         seen.append(payload)
         return Retry(60) if payload == 1 else None
@@ -321,7 +328,9 @@ async def test_a_message_that_waits_for_a_retry_or_a_delay_is_delivered_now_to_a
 ):
     seen = []
 
-    @app.handler(queue_name, name="tested", retry=RetryPolicy(backoff_base_s=600))
+    @app.handler(
+        queue_name, name="tested", retry=RetryPolicy(backoff_base_s=600, backoff_jitter=False)
+    )
     async def handle(_payload, context):
         seen.append((context.message_id, context.attempt))
         if context.message_id == 1 and context.attempt == 1:

@@ -132,7 +132,7 @@ def test_failed_event_is_retried_and_then_dead_lettered(
         ConsumerRoute(log_name, "ledger", dead_letters=True),
         function=handle,
         takes_context=True,
-        retry=RetryPolicy(max_attempts=2, backoff_base_s=0.05),
+        retry=RetryPolicy(max_attempts=2, backoff_base_s=0.05, backoff_jitter=False),
     )
     with running(Maintenance(pool, retry_period_s=0.1)):
         status = work(

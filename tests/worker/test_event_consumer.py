@@ -267,7 +267,7 @@ def test_failed_event_is_redelivered_after_the_delay_of_its_policy(
     consuming, observer, log_name, fail_on
 ):
     _, second, third = insert(observer, log_name, "a", "b", "c")
-    policy = RetryPolicy(max_attempts=3, backoff_base_s=100, backoff_factor=3)
+    policy = RetryPolicy(max_attempts=3, backoff_base_s=100, backoff_factor=3, backoff_jitter=False)
 
     (done,) = consuming.once(log_name, "c", on_event=fail_on("b", "c"), retry=policy)
 

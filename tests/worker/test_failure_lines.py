@@ -52,7 +52,7 @@ def test_queue_logs_the_servers_error_next_retry_and_dead_letter(
     observer.execute("select pgmq.send(%s, '{}')", [queue_name])
     packing = spec(
         QueueRoute(queue_name), function=pack, takes_context=True, execution=Execution.THREAD,
-        retry=RetryPolicy(max_attempts=2, backoff_base_s=0.25),
+        retry=RetryPolicy(max_attempts=2, backoff_base_s=0.25, backoff_jitter=False),
     )  # fmt: skip
 
     work(worker_url, packing, until_true=lambda _: len(lines()) == 2, what="two lines")

@@ -371,7 +371,11 @@ async def test_a_result_that_is_no_success_is_a_failure_of_its_message(
     ],
 )
 async def test_a_group_of_rejects_only_is_a_reject(app, observer, queue_name, errors, ends):
-    @app.handler(queue_name, name="tested", retry=RetryPolicy(max_attempts=5, backoff_base_s=60))
+    @app.handler(
+        queue_name,
+        name="tested",
+        retry=RetryPolicy(max_attempts=5, backoff_base_s=60, backoff_jitter=False),
+    )
     async def handle(_payload):
         raise ExceptionGroup("tasks", errors)
 

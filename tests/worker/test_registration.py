@@ -56,7 +56,11 @@ async def test_retry_policy_of_a_handler_is_reported_and_explains_its_messages(
 ):
     app = App(worker_url, name=f"app {queue_name}")
 
-    @app.handler(queue_name, name="pack", retry=RetryPolicy(max_attempts=20, backoff_base_s=600))
+    @app.handler(
+        queue_name,
+        name="pack",
+        retry=RetryPolicy(max_attempts=20, backoff_base_s=600, backoff_jitter=False),
+    )
     def pack(payload):
         raise ValueError("no carton")
 

@@ -181,7 +181,12 @@ async def test_the_key_of_a_retrying_or_running_message_is_known_until_done(
 ):
     sent = []
 
-    @app.handler(queue_name, name="tested", unique=Unique(), retry=RetryPolicy(backoff_base_s=60))
+    @app.handler(
+        queue_name,
+        name="tested",
+        unique=Unique(),
+        retry=RetryPolicy(backoff_base_s=60, backoff_jitter=False),
+    )
     async def handle(payload: int):
         sent.append(await handle.send_async(payload))
         return Retry(60) if len(sent) == 1 else None

@@ -132,7 +132,13 @@ async def test_a_message_is_archived_in_the_transaction_of_its_effect(
 async def test_a_failed_message_is_tried_again_after_each_delay_of_the_handlers_policy(
     app, observer, queue_name
 ):
-    policy = RetryPolicy(max_attempts=4, backoff_base_s=100, backoff_factor=3, backoff_max_s=600)
+    policy = RetryPolicy(
+        max_attempts=4,
+        backoff_base_s=100,
+        backoff_factor=3,
+        backoff_max_s=600,
+        backoff_jitter=False,
+    )
 
     @app.handler(queue_name, name="tested", retry=policy)
     async def fail(_payload):

@@ -40,7 +40,7 @@ _TRIGGER_S = 1.0
 _WINDOW_S = 1  # of the metrics, as the load lasts seconds
 # A delivery that ends with a crash counts as an attempt: the limit allows several crashes to hit one good message,
 # and still dead-letters the poison message during the load.
-_RETRY = RetryPolicy(max_attempts=8, backoff_base_s=1, backoff_factor=1.0)
+_RETRY = RetryPolicy(max_attempts=8, backoff_base_s=1, backoff_factor=1.0, backoff_jitter=False)
 
 
 @dataclass(frozen=True, slots=True)

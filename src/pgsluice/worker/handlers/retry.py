@@ -34,7 +34,7 @@ class RetryPolicy:
     backoff_factor: float = 2.0
     backoff_max_s: float = 300
     backoff: Backoff = "exponential"
-    backoff_jitter: bool = False
+    backoff_jitter: bool = True
 
     def __post_init__(self) -> None:
         """Validate the policy."""
