@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from contextlib import suppress
 from typing import Any
@@ -11,7 +12,8 @@ import pytest
 
 from pgsluice import AsyncWorkQueue, EventLog, WorkQueue
 from pgsluice.contrib.django.app import DjangoApp
-from pgsluice.errors import ArgumentError, QueueNotFoundError
+from pgsluice.errors import ArgumentError, QueueNotFoundError, ResultTimeoutError
+from pgsluice.testing import drain
 from pgsluice.worker import App
 from support import rows
 
@@ -170,3 +172,21 @@ async def test_async_client_refuses_djangos_connection_with_the_way_to_send(url)
         await AsyncWorkQueue(connection).send("q", 1)
     with pytest.raises(ArgumentError, match=r"sync_to_async\(handler.send\)"):
         await pack.send_async(1, connection=connection)
+
+
+def test_result_is_awaited_on_djangos_server_and_not_on_that_of_the_environment(
+    connection, queue, monkeypatch
+):
+    monkeypatch.setenv("PGSLUICE_DSN", "postgresql://127.0.0.1:1/elsewhere")
+    app = DjangoApp(name="t")
+
+    @app.handler(queue, keep_result="1h")
+    def double(number: int) -> int:
+        return 2 * number
+
+    msg_id = double.send(4)
+    with contextlib.closing(app), pytest.raises(ResultTimeoutError):
+        double.result(msg_id, timeout_s=0.1)  # listens on a connection of its own
+    drain(app)
+
+    assert double.result(msg_id, timeout_s=0) == 8

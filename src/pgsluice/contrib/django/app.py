@@ -51,7 +51,7 @@ class DjangoApp(App):
         self._dsn: str | None = None
         connection = ConnectionProxy(connections, using)
         super().__init__(name=name, tracing=tracing, transactions=connection)
-        self._pools = _Senders(connection, is_traced=lambda: self.tracing)
+        self._pools = _Senders(connection, lambda: self.dsn, is_traced=lambda: self.tracing)
         self.middleware(LoopConnections())
         self.middleware(ThreadConnections())
 
@@ -66,10 +66,12 @@ class DjangoApp(App):
 
 
 class _Senders(SendingPools):
-    """Sends on Django's connection, unless another is given."""
+    """Sends on Django's connection, unless another is given; the listener for results has one of its own."""
 
-    def __init__(self, connection: Any, *, is_traced: Callable[[], bool]) -> None:
-        super().__init__(lambda: None, "", is_traced=is_traced)
+    def __init__(
+        self, connection: Any, dsn: Callable[[], str | None], *, is_traced: Callable[[], bool]
+    ) -> None:
+        super().__init__(dsn, "", is_traced=is_traced)
         self._connection = connection
 
     def runner(self, connection: Connectable | None) -> Runner:
