@@ -2,8 +2,10 @@
 
 - `python` whose first line is a comment with a file name, such as `# shop.py`, is written to that file.
 - Other `python` runs as a program, and `bash` as a script that stops at the first failing command.
-- `text` is the exact standard output of the program or script before it; without it there is none.
+- `text` is the exact standard output of the program or script before it; without it there is none. The output of pytest, which
+  has durations, need not be shown.
 - The last line of a script may have the comment `# exits with 1`.
+- `ini` is a file that the test of the page reads.
 """
 
 from __future__ import annotations
@@ -11,15 +13,21 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 _BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _FILE = re.compile(r"# (\w+\.py)\n")
 _STATUS = re.compile(r"# exits with (\d+)\n\Z")
+_QUIET = re.compile(r"^pytest", re.MULTILINE)
+# In pytest only the plugin that a reader has.
+_PYTEST = "pytest -p pgsluice_pytest -p no:cacheprovider -p no:asyncio"
+_MODULES = {"pgsluice": "pgsluice", "pytest": _PYTEST, "uvicorn": "uvicorn", "flask": "flask"}
 
 
 class Block(NamedTuple):
@@ -29,34 +37,64 @@ class Block(NamedTuple):
     text: str
 
 
+def pages(folder: str) -> Iterator[Path]:
+    """Yield the pages of a folder of docs, by name."""
+    yield from sorted((Path(__file__).parents[2] / "docs" / folder).glob("*.md"))
+
+
 def blocks_of(page: Path) -> list[Block]:
     """Return the fenced blocks of a page, in order."""
-    return [Block(*found) for found in _BLOCK.findall(page.read_text(encoding="utf-8"))]
+    return blocks_in(page.read_text(encoding="utf-8"))
+
+
+def blocks_in(text: str) -> list[Block]:
+    """Return the fenced blocks of a page's text, in order."""
+    return [Block(*found) for found in _BLOCK.findall(text)]
 
 
 def run_blocks(blocks: list[Block], folder: Path, variables: Mapping[str, str]) -> int:
     """Run the blocks of a page in a folder and compare what they print; return the number of outputs.
+
+    What a block starts in the background runs until the end of the page.
 
     Args:
         blocks: The blocks of one page.
         folder: An empty folder, for the files of the page.
         variables: Environment variables, such as `PGSLUICE_DSN`.
     """
-    environ = _environ(folder) | variables
+    environ = make_environment(folder) | variables
+    groups: list[int] = []
     compared = 0
-    for (kind, text), following in itertools.pairwise([*blocks, Block("", "")]):
-        if kind == "text" or _is_file(kind, text, folder):
-            continue
-        shown = following.text if following.kind == "text" else ""
-        status = int(found[1]) if (found := _STATUS.search(text)) else 0
-        done = subprocess.run(
-            _command(kind, text),
-            cwd=folder, env=environ, capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
-        assert done.returncode == status, f"{text}\n{done.stdout}\n{done.stderr}"
-        assert done.stdout == shown, f"{text}\n{done.stderr}"
-        compared += following.kind == "text"
+    try:
+        for (kind, text), following in itertools.pairwise([*blocks, Block("", "")]):
+            if kind in {"text", "ini"} or _is_file(kind, text, folder):
+                continue
+            printed = _run(kind, text, folder, environ, groups)
+            if following.kind == "text" or _QUIET.search(text) is None:
+                assert printed == (following.text if following.kind == "text" else ""), text
+            compared += following.kind == "text"
+    finally:
+        for group in groups:
+            with suppress(ProcessLookupError):
+                os.killpg(group, signal.SIGTERM)
     return compared
+
+
+def make_environment(folder: Path) -> dict[str, str]:
+    """Return an environment without a server, with the programs of the tests, in which `pip` installs nothing."""
+    programs = folder / ".bin"
+    programs.mkdir()
+    texts = {"pip": "exit 0", "python": f'exec {sys.executable} "$@"'}
+    texts |= {name: f'exec {sys.executable} -m {call} "$@"' for name, call in _MODULES.items()}
+    for name, text in texts.items():
+        (programs / name).write_text(f"#!/bin/sh\n{text}\n")
+        (programs / name).chmod(0o755)
+    kept = {
+        name: text
+        for name, text in os.environ.items()
+        if not name.startswith(("PG", "PYTEST")) and name != "DATABASE_URL"
+    }
+    return kept | {"PATH": f"{programs}:{os.environ['PATH']}"}
 
 
 def _is_file(kind: str, text: str, folder: Path) -> bool:
@@ -67,27 +105,15 @@ def _is_file(kind: str, text: str, folder: Path) -> bool:
     return found is not None
 
 
-def _command(kind: str, text: str) -> list[str]:
+def _run(kind: str, text: str, folder: Path, environ: Mapping[str, str], groups: list[int]) -> str:
     commands = {"python": [sys.executable, "-c", text], "bash": ["bash", "-e", "-c", text]}
     assert kind in commands, f"a block of kind {kind!r} is not run by a test"
-    return commands[kind]
-
-
-def _environ(folder: Path) -> dict[str, str]:
-    """Return the environment without a server, in which `python` and `pgsluice` are those of the tests."""
-    programs = folder / ".bin"
-    programs.mkdir()
-    for name, arguments in (("python", ""), ("pgsluice", " -m pgsluice")):
-        (programs / name).write_text(f'#!/bin/sh\nexec {sys.executable}{arguments} "$@"\n')
-        (programs / name).chmod(0o755)
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith("PG") and name != "DATABASE_URL"
-    }
-    return kept | {"PATH": f"{programs}:{os.environ['PATH']}"}
-
-
-def pages(folder: str) -> Iterator[Path]:
-    """Yield the pages of a folder of docs, by name."""
-    yield from sorted((Path(__file__).parents[2] / "docs" / folder).glob("*.md"))
+    process = subprocess.Popen(
+        commands[kind], cwd=folder, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, start_new_session=True,
+    )  # fmt: skip
+    groups.append(process.pid)
+    printed, errors = process.communicate(timeout=120)
+    status = int(found[1]) if (found := _STATUS.search(text)) else 0
+    assert process.returncode == status, f"{text}\n{printed}\n{errors}"
+    return printed
