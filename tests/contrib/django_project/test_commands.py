@@ -26,7 +26,7 @@ def test_migrate_installs_the_schemas_and_zero_keeps_them(empty_database_18):
 
     warned = manage("check", "--database", "default", **variables)
     assert "pgsluice.W001" in warned
-    assert "Run `manage.py migrate`" in warned
+    assert "`manage.py migrate` installs and upgrades them" in warned
     plan = manage("migrate", "--plan", **variables)
     assert "Install the schemas of pgsluice" in plan
     manage("migrate", **variables)
@@ -137,6 +137,15 @@ def test_worker_explains_a_missing_app_and_wrong_options(database_18):
         "pgsluice_worker", "--settings", SETTINGS, "--until-empty", "--handlers", "pack",
         status=3, **variables,
     )  # fmt: skip  # the queue does not exist
+
+
+def test_worker_explains_a_database_that_is_not_postgresql(database_18):
+    refused = manage(
+        "pgsluice_worker", "--until-empty", status=3,
+        PGSLUICE_DSN=database_18.url, SHOP_ENGINE="django.db.backends.sqlite3",
+    )  # fmt: skip
+
+    assert "database 'default' of DATABASES is not a PostgreSQL" in refused
 
 
 def test_link_of_the_admin_redirects_only_users_with_the_permission(url, connection):

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from contrib.django_project.databases import database_of
 from support.processes import GUIDES, environment
 
 BLOCK = re.compile(r"```(bash|python|text)\n(.*?)```", re.DOTALL)
@@ -37,11 +36,6 @@ def test_guide_of_django_does_what_it_shows(make_database_18, tmp_path):
         assert done.returncode == 0, f"{arguments}\n{done.stdout}\n{done.stderr}"
         return done.stdout
 
-    run("-m", "django", "startproject", "mysite", ".")
-    run("-m", "django", "startapp", "shop")
-    settings = tmp_path / "mysite/settings.py"
-    database = f"\nDATABASES = {{'default': {database_of(url)!r}}}\n"
-    settings.write_text(settings.read_text() + database)
     shown, printed = [], []
     for kind, text in BLOCK.findall((GUIDES / "django.md").read_text(encoding="utf-8")):
         if kind == "text":

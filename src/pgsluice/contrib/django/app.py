@@ -13,6 +13,7 @@ from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import Call
 from pgsluice.client.sources import Connectable
 from pgsluice.contrib.django.connections import ADAPTER, LoopConnections, ThreadConnections
+from pgsluice.errors import ConfigurationError
 from pgsluice.frameworks import adapter_of
 from pgsluice.worker.app.app import App
 from pgsluice.worker.handlers.sending_pools import SendingPools
@@ -99,7 +100,14 @@ def dsn_of(using: str = "default") -> str:
 
     Args:
         using: Alias of the database, in `DATABASES`.
+
+    Raises:
+        ConfigurationError: It is not a PostgreSQL.
     """
+    if connections[using].vendor != "postgresql":
+        raise ConfigurationError(
+            f"database {using!r} of DATABASES is not a PostgreSQL; use the engine django.db.backends.postgresql"
+        )
     known = {option.keyword.decode() for option in Conninfo.get_defaults()}
     parameters: dict[str, Any] = connections[using].get_connection_params()
     return make_conninfo(**{name: value for name, value in parameters.items() if name in known})

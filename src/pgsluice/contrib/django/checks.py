@@ -48,6 +48,6 @@ def check_databases(
         except (SluiceError, DatabaseError) as error:
             yield Warn(
                 f"The schemas of pgsluice cannot be used in database {alias!r}: {error}",
-                hint="Run `manage.py migrate`.",
+                hint="`manage.py migrate` installs and upgrades them.",
                 id="pgsluice.W001",
             )
