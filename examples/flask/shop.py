@@ -52,9 +52,7 @@ class Day:
     zone: str = "UTC"
 
 
-@app.handler(
-    "placed", retry=RetryPolicy(max_attempts=5), timeout_s=30, keep_result="1h"
-)
+@app.handler("placed", retry=RetryPolicy(max_attempts=5), timeout_s=30, keep_result="1h")
 def pack(placed: Placed, context: SyncContext) -> str:
     """Pack an order and return its label; state, result and acknowledgement are one transaction."""
     with context.transaction() as connection:
