@@ -23,13 +23,17 @@ from support.pgq import plpgsql_text
 PAGES = Path(__file__).parents[2] / "docs" / "coming-from"
 BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
 FILE = re.compile(r"# (\w+\.py)\n")
+VARIABLES_OF_PGMQ = {
+    "PG_HOST": "host",
+    "PG_PORT": "port",
+    "PG_DATABASE": "dbname",
+    "PG_USERNAME": "user",
+}
 NUMBERS = {20, 21, 23, 1700}  # types that psql aligns to the right: integers and numeric
 
 
 def as_psql(cursor: psycopg.Cursor) -> str:
-    """Return the last result of a script as psql prints it."""
-    while cursor.nextset():
-        pass
+    """Return the result of a statement as psql prints it."""
     result = cursor.pgresult
     if result is None or not result.nfields:
         return ""
@@ -58,7 +62,7 @@ def as_psql(cursor: psycopg.Cursor) -> str:
 
 
 class Page:
-    """Runs the blocks of a page in order, in one folder and one database."""
+    """Runs the blocks of a page in order, in one folder and one database; of SQL the last result is shown."""
 
     def __init__(self, name: str, url: str, folder: Path) -> None:
         self.blocks = BLOCK.findall((PAGES / f"{name}.md").read_text(encoding="utf-8"))
@@ -69,6 +73,9 @@ class Page:
             for name, text in os.environ.items()
             if not name.startswith("PG") and name != "DATABASE_URL"
         } | {"PGSLUICE_DSN": url}
+        parts = conninfo.conninfo_to_dict(url)
+        for variable, part in VARIABLES_OF_PGMQ.items():
+            self._environ[variable] = str(parts.get(part, ""))
 
     def run(self) -> int:
         """Run all blocks, and compare what each prints with the block `text` after it."""
@@ -77,14 +84,17 @@ class Page:
             if kind == "text":
                 continue
             printed = getattr(self, f"_run_{kind}")(block)
-            expected = text if next_kind == "text" else ""
-            assert lines(printed) == lines(expected), block
-            shown += next_kind == "text"
+            if next_kind == "text" or kind == "python":
+                assert lines(printed) == lines(text if next_kind == "text" else ""), block
+                shown += 1
         return shown
 
     def _run_sql(self, block: str) -> str:
+        printed = ""
         with psycopg.connect(self._url, autocommit=True) as connection:
-            return as_psql(connection.execute(block))
+            for statement in statements(block):
+                printed = as_psql(connection.execute(statement))
+        return printed
 
     def _run_python(self, block: str) -> str:
         if name := FILE.match(block):
@@ -107,6 +117,13 @@ class Page:
         )  # fmt: skip
         assert done.returncode == 0, f"{arguments}\n{done.stdout}\n{done.stderr}"
         return done.stdout
+
+
+def statements(script: str) -> list[str]:
+    """Return the statements of a script, which psql sends one by one."""
+    parts = re.findall(r"\$\$.*?\$\$|'[^']*'|--[^\n]*|;|.", script, re.DOTALL)
+    text = "".join("\0" if part == ";" else part for part in parts)
+    return [statement for statement in text.split("\0") if statement.strip()]
 
 
 def lines(text: str) -> list[str]:
@@ -164,6 +181,15 @@ class Senders:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("page", "peer"), [("pgmq", upstream_sql), ("pgq", plpgsql_text)])
+def test_a_database_of_a_peer_is_migrated_as_shown(empty_database, tmp_path, page, peer):
+    with empty_database.connect() as connection:
+        connection.execute(peer())
+
+    assert Page(page, empty_database.url, tmp_path).run() >= 3
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("page", "table", "insert", "arrived"),
     [
@@ -215,7 +241,9 @@ def test_a_failed_check_leaves_the_table_as_it_was(database_18):
     with database_18.connect() as connection:
         connection.execute(scripts[0])
         before = rows(connection, "select * from job order by id")
-        doubled = migration.replace("do $$\n", "select pgmq.send('jobs', '{\"id\": 3}');\ndo $$\n", 1)
+        doubled = migration.replace(
+            "do $$\n", "select pgmq.send('jobs', '{\"id\": 3}');\ndo $$\n", 1
+        )
 
         with pytest.raises(psycopg.errors.AssertFailure):
             connection.execute(doubled)
