@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import os
-import re
-import shlex
-import subprocess
-import sys
 import threading
-from pathlib import Path
 from typing import Self
 
 import psycopg
@@ -17,118 +11,22 @@ import pytest
 from psycopg import conninfo
 
 from support import rows, wait_until
+from support.pages import blocks_of, pages, run_blocks
 from support.pgmq import upstream_sql
 from support.pgq import plpgsql_text
 
-PAGES = Path(__file__).parents[2] / "docs" / "coming-from"
-BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
-FILE = re.compile(r"# (\w+\.py)\n")
+PAGES = {page.stem: page for page in pages("coming-from")}
 VARIABLES_OF_PGMQ = {
     "PG_HOST": "host",
     "PG_PORT": "port",
     "PG_DATABASE": "dbname",
     "PG_USERNAME": "user",
 }
-NUMBERS = {20, 21, 23, 1700}  # types that psql aligns to the right: integers and numeric
 
 
-def as_psql(cursor: psycopg.Cursor) -> str:
-    """Return the result of a statement as psql prints it."""
-    result = cursor.pgresult
-    if result is None or not result.nfields:
-        return ""
-    columns = range(result.nfields)
-    names = [(result.fname(column) or b"").decode() for column in columns]
-    cells = [
-        [(result.get_value(row, column) or b"").decode() for column in columns]
-        for row in range(result.ntuples)
-    ]
-    widths = [max(map(len, of_column)) for of_column in zip(names, *cells, strict=True)]
-    is_number = [result.ftype(column) in NUMBERS for column in columns]
-    titles = [
-        f"{' ' * ((width - len(name)) // 2)}{name}".ljust(width)
-        for name, width in zip(names, widths, strict=True)
-    ]
-    printed = [titles, *(
-        [
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(line, widths, is_number, strict=True)
-        ]
-        for line in cells
-    )]  # fmt: skip
-    rows = [" " + " | ".join(line) for line in printed]
-    rows.insert(1, "-" + "-+-".join("-" * width for width in widths) + "-")
-    return "\n".join([*rows, f"({len(cells)} row{'' if len(cells) == 1 else 's'})"])
-
-
-class Page:
-    """Runs the blocks of a page in order, in one folder and one database; of SQL the last result is shown."""
-
-    def __init__(self, name: str, url: str, folder: Path) -> None:
-        self.blocks = BLOCK.findall((PAGES / f"{name}.md").read_text(encoding="utf-8"))
-        self._url = url
-        self._folder = folder
-        self._environ = {
-            name: text
-            for name, text in os.environ.items()
-            if not name.startswith("PG") and name != "DATABASE_URL"
-        } | {"PGSLUICE_DSN": url}
-        parts = conninfo.conninfo_to_dict(url)
-        for variable, part in VARIABLES_OF_PGMQ.items():
-            self._environ[variable] = str(parts.get(part, ""))
-
-    def run(self) -> int:
-        """Run all blocks, and compare what each prints with the block `text` after it."""
-        shown = 0
-        for (kind, block), (next_kind, text) in itertools.pairwise([*self.blocks, ("", "")]):
-            if kind == "text":
-                continue
-            printed = getattr(self, f"_run_{kind}")(block)
-            if next_kind == "text" or kind == "python":
-                assert lines(printed) == lines(text if next_kind == "text" else ""), block
-                shown += 1
-        return shown
-
-    def _run_sql(self, block: str) -> str:
-        printed = ""
-        with psycopg.connect(self._url, autocommit=True) as connection:
-            for statement in statements(block):
-                printed = as_psql(connection.execute(statement))
-        return printed
-
-    def _run_python(self, block: str) -> str:
-        if name := FILE.match(block):
-            (self._folder / name[1]).write_text(block, encoding="utf-8")
-            return ""
-        return self._call("-c", block)
-
-    def _run_bash(self, block: str) -> str:
-        printed = ""
-        for line in block.splitlines():
-            program, *arguments = shlex.split(line, comments=True)
-            start = {"pgsluice": ["-m", "pgsluice"], "python": []}[program]
-            printed += self._call(*start, *arguments)
-        return printed
-
-    def _call(self, *arguments: str) -> str:
-        done = subprocess.run(
-            [sys.executable, *arguments], env=self._environ, cwd=self._folder,
-            capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, f"{arguments}\n{done.stdout}\n{done.stderr}"
-        return done.stdout
-
-
-def statements(script: str) -> list[str]:
-    """Return the statements of a script, which psql sends one by one."""
-    parts = re.findall(r"\$\$.*?\$\$|'[^']*'|--[^\n]*|;|.", script, re.DOTALL)
-    text = "".join("\0" if part == ";" else part for part in parts)
-    return [statement for statement in text.split("\0") if statement.strip()]
-
-
-def lines(text: str) -> list[str]:
-    """Return the lines without the spaces at their ends, which psql prints and a page does not."""
-    return [line.rstrip() for line in text.strip("\n").splitlines()]
+def scripts_of(page: str) -> list[str]:
+    """Return the blocks of SQL of a page."""
+    return [block.text for block in blocks_of(PAGES[page]) if block.kind == "sql"]
 
 
 @pytest.fixture
@@ -143,7 +41,7 @@ def owner_url(database, role):
 @pytest.mark.slow
 @pytest.mark.parametrize("page", ["own-event-table", "own-notify", "own-table"])
 def test_an_owner_of_a_table_runs_each_block_as_shown(owner_url, tmp_path, page):
-    assert Page(page, owner_url, tmp_path).run() >= 1
+    assert run_blocks(blocks_of(PAGES[page]), tmp_path, {"PGSLUICE_DSN": owner_url}) >= 1
 
 
 class Senders:
@@ -186,7 +84,11 @@ def test_a_database_of_a_peer_is_migrated_as_shown(empty_database, tmp_path, pag
     with empty_database.connect() as connection:
         connection.execute(peer())
 
-    assert Page(page, empty_database.url, tmp_path).run() >= 3
+    server = conninfo.conninfo_to_dict(empty_database.url)
+    variables = {name: str(server.get(part, "")) for name, part in VARIABLES_OF_PGMQ.items()}
+    variables["PGSLUICE_DSN"] = empty_database.url
+
+    assert run_blocks(blocks_of(PAGES[page]), tmp_path, variables) >= 3
 
 
 @pytest.mark.slow
@@ -219,8 +121,7 @@ def test_a_database_of_a_peer_is_migrated_as_shown(empty_database, tmp_path, pag
 def test_a_migration_moves_each_row_once_while_senders_insert(
     database_18, page, table, insert, arrived
 ):
-    text = (PAGES / f"{page}.md").read_text(encoding="utf-8")
-    scripts = [block for kind, block in BLOCK.findall(text) if kind == "sql"]
+    scripts = scripts_of(page)
     [made] = [script for script in scripts if f"create table {table} " in script]
     [migration] = [script for script in scripts if f"lock table {table}" in script]
     with database_18.connect() as connection:
@@ -234,9 +135,30 @@ def test_a_migration_moves_each_row_once_while_senders_insert(
     assert sorted(names) == sorted(senders.sent)
 
 
+@pytest.mark.slow
+def test_after_the_migration_a_sender_needs_the_role_sluice_writer_only(database, role):
+    inserts = {
+        "job": "insert into job (address) values ('ada')",
+        "alert": "insert into alert (body) values ('disk full')",
+        "task": "insert into task (payload) values ('1')",
+        "event": "insert into event (topic, payload) values ('orders', '1')",
+    }
+    with database.connect() as connection:
+        for page in ("own-table", "own-notify", "own-event-table"):
+            for script in scripts_of(page):
+                if "create table" in script or "lock table" in script:
+                    connection.execute(script)
+        connection.execute(f"grant sluice_writer to {role}")
+        for table, insert in inserts.items():
+            connection.execute(f"grant insert on {table} to {role}")
+            connection.execute(f"set role {role}")
+            assert connection.execute(insert).rowcount == (table in {"job", "alert"})
+            connection.execute("reset role")
+        connection.execute(f"drop owned by {role} cascade")
+
+
 def test_a_failed_check_leaves_the_table_as_it_was(database_18):
-    text = (PAGES / "own-table.md").read_text(encoding="utf-8")
-    scripts = [block for kind, block in BLOCK.findall(text) if kind == "sql"]
+    scripts = scripts_of("own-table")
     [migration] = [script for script in scripts if "lock table job" in script]
     with database_18.connect() as connection:
         connection.execute(scripts[0])

@@ -2,8 +2,9 @@
 
 - `python` whose first line is a comment with a file name, such as `# shop.py`, is written to that file.
 - Other `python` runs as a program, and `bash` as a script that stops at the first failing command.
-- `text` is the exact standard output of the program or script before it; without it there is none. The output of pytest, which
-  has durations, need not be shown.
+- `sql` runs as in psql, on the server of `PGSLUICE_DSN`.
+- `text` is the exact standard output of the program or script before it, or the last result of SQL; without it a program prints
+  nothing. Results of SQL and the output of some commands need not be shown.
 - The last line of a script may have the comment `# exits with 1`.
 - `ini` is a file that the test of the page reads.
 """
@@ -21,10 +22,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from support.psql import run_script
+
 _BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _FILE = re.compile(r"# (\w+\.py)\n")
 _STATUS = re.compile(r"# exits with (\d+)\n\Z")
-_QUIET = re.compile(r"^pytest", re.MULTILINE)
+_QUIET = re.compile(r"^(pytest|pgsluice schema)", re.MULTILINE)
 # In pytest only the plugin that a reader has.
 _PYTEST = "pytest -p pgsluice_pytest -p no:cacheprovider -p no:asyncio"
 _MODULES = {"pgsluice": "pgsluice", "pytest": _PYTEST, "uvicorn": "uvicorn", "flask": "flask"}
@@ -69,8 +72,11 @@ def run_blocks(blocks: list[Block], folder: Path, variables: Mapping[str, str]) 
         for (kind, text), following in itertools.pairwise([*blocks, Block("", "")]):
             if kind in {"text", "ini"} or _is_file(kind, text, folder):
                 continue
-            printed = _run(kind, text, folder, environ, groups)
-            if following.kind == "text" or _QUIET.search(text) is None:
+            if kind == "sql":
+                printed = run_script(environ["PGSLUICE_DSN"], text)
+            else:
+                printed = _run(kind, text, folder, environ, groups)
+            if following.kind == "text" or not (kind == "sql" or _QUIET.search(text)):
                 assert printed == (following.text if following.kind == "text" else ""), text
             compared += following.kind == "text"
     finally:
