@@ -28,6 +28,7 @@ BLOCK = re.compile(r"```(bash|python|text)\n(.*?)```", re.DOTALL)
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_the_guide_does_what_it_shows(
     spark: SparkSession,
     database_18: Database,
