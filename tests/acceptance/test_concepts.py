@@ -36,7 +36,7 @@ FAIL = """
         %(queue)s, '[{"msg_id": 1, "read_ct": 1, "delay": 0.2}]', null, nullif('POLICY', '')::jsonb
     )
 """
-RELEASE = "select sluice.release_uncounted(%(queue)s, array[1::bigint], array[1], 0.2)"
+RELEASE = "select sluice.release(%(queue)s, array[1::bigint], array[1], 0.2, is_attempt => false)"
 # The calls that bring message 1 of a new queue into a state.
 INTO: dict[str, list[Call]] = {
     "": [],
@@ -65,7 +65,7 @@ BY: dict[str, Call | None] = {
     "`sluice.fail` of the last attempt": statement(FAIL.replace("POLICY", POLICY)),
     "`sluice.reject`": INTO["dead"][-1],
     "`sluice.release` with a delay": statement("select sluice.release(%(queue)s, 1, 1, 1)"),
-    "`sluice.release_uncounted` with a delay": statement(RELEASE),
+    "`sluice.release` without an attempt, with a delay": statement(RELEASE),
     "`pgmq.set_vt` of 0 seconds": statement("select pgmq.set_vt(%(queue)s, 1, 0)"),
     "retention, by `sluice.maintain`": lambda connection, queue: _expire(connection, queue),
     "`sluice.replay`, which sends a copy": statement("select sluice.replay(%(queue)s, '{1}')"),

@@ -27,7 +27,7 @@ from support.psql import run_script
 _BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _FILE = re.compile(r"# (\w+\.py)\n")
 _STATUS = re.compile(r"# exits with (\d+)\n\Z")
-_QUIET = re.compile(r"^(pytest|pgsluice schema)", re.MULTILINE)
+_QUIET = re.compile(r"^(pytest|pgsluice schema|pgsluice queue send)", re.MULTILINE)
 # In pytest only the plugin that a reader has.
 _PYTEST = "pytest -p pgsluice_pytest -p no:cacheprovider -p no:asyncio"
 _MODULES = {"pgsluice": "pgsluice", "pytest": _PYTEST, "uvicorn": "uvicorn", "flask": "flask"}
