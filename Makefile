@@ -7,7 +7,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest --numprocesses=logical --dist=loadfile --no-loadscope-reorder
 # All that is wrong with the pages, not only the first; what did not change is not read again.
 SPHINX := $(BIN)/python -m sphinx --quiet --fail-on-warning --jobs 2 --doctree-dir build/doctrees
-.PHONY: help setup demo test test-all explore check generate verify bench site clean
+.PHONY: help setup demo test test-all explore check generate verify bench site dist release-check clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -70,6 +70,19 @@ site: .venv/.dev ## write the pages of docs to build/site, to be hosted anywhere
 	@rm -rf build/site
 	$(SPHINX) -b html docs build/site
 	@echo "build/site/index.html"
+
+.venv/.release: pyproject.toml
+	@test -d .venv || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --group release
+	@touch $@
+
+dist: .venv/.release ## build the wheel and the sdist into dist
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+
+release-check: .venv/.dev ## check what a release publishes: contents, licences, each extra on each Python; ARGS="--slow" runs Spark
+	$(BIN)/python tools/release_check.py $(ARGS)
 
 clean: ## remove .venv and caches
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

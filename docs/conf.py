@@ -27,7 +27,11 @@ ROOT = DOCS.parent
 SOURCE_URL = os.environ.get("PGSLUICE_SOURCE_URL", "").rstrip("/")
 SITE_URL = os.environ.get("PGSLUICE_SITE_URL", "").rstrip("/")
 # Files of the repository that are pages of the site, by the page that includes them.
-INCLUDED = {"concepts/architecture": "ARCHITECTURE.md", "changelog": "CHANGELOG.md"}
+INCLUDED = {
+    "concepts/architecture": "ARCHITECTURE.md",
+    "changelog": "CHANGELOG.md",
+    "security": "SECURITY.md",
+}
 _PAGES = {path: page for page, path in INCLUDED.items()}
 _FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
