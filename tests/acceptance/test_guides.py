@@ -101,11 +101,13 @@ def test_commands_of_the_page_on_installation_run(command):
     lines = [line for kind, block in BLOCK.findall(text) for line in block.splitlines()]
     commands = [shlex.split(line, comments=True) for line in lines]
 
-    assert [words[:3] for words in commands[:2]] == [
+    assert [words[:3] for words in commands[:4]] == [
+        ["make", "dist"],  # tests/acceptance/test_distributions.py runs it and the next two lines
+        ["export", "PIP_FIND_LINKS=$PWD/dist"],
         ["pip", "install", "pgsluice"],
         ["pgsluice", "embedded", "start"],  # tests/acceptance/test_tutorial.py starts it
     ]
-    for name, *arguments in commands[2:]:
+    for name, *arguments in commands[4:]:
         assert name == "pgsluice"
         command(*arguments)
 

@@ -110,7 +110,7 @@ def test_every_make_target_and_every_extra_that_is_named_exists():
     targets = {
         target
         for page in pages
-        for target in re.findall(r"^make (\w+)|`make (\w+)", page, re.MULTILINE)
+        for target in re.findall(r"^make ([\w-]+)|`make ([\w-]+)", page, re.MULTILINE)
         for target in target
         if target
     }

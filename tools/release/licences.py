@@ -43,7 +43,7 @@ REVIEWED = {
     "psycopg": ("LGPL-3.0-only", _AS_LIBRARY),
     "psycopg-binary": ("LGPL-3.0-only", _AS_LIBRARY),
     "psycopg-pool": ("LGPL-3.0-only", _AS_LIBRARY),
-    "taskiq-dependencies": ("MIT", "only its file LICENSE says so"),
+    "taskiq-dependencies": ("MIT", "stated by its file LICENSE alone"),
 }
 _LISTING = """
 import json
