@@ -10,7 +10,7 @@ SPHINX := $(BIN)/python -m sphinx --quiet --fail-on-warning --jobs 2 --doctree-d
 .PHONY: help setup demo test test-all explore check generate verify bench site dist release-check clean
 
 help: ## show this list
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
 
 .venv/.package: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pgsluice needs Python 3.11 or later; name one: make PYTHON=python3.12 …")'

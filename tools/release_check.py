@@ -171,6 +171,7 @@ def main() -> int:
         server = EmbeddedServer(folder / "pg", options={"fsync": "off"})
         server.start()
         try:
+            environments.prepare(server)
             found = [
                 check_python(checks, each, wheels, server, folder, slow=options.slow)
                 for each in options.python or _PYTHONS

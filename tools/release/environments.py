@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psycopg
 
+from pgsluice import schema
 from pgsluice.embedded import EmbeddedServer
 from release.distributions import project
 
@@ -20,6 +21,14 @@ SMOKE = Path(__file__).parent / "smoke"
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 _PYENV = Path.home() / ".pyenv" / "versions"
 _numbers = count(1)
+# These install the schemas into an empty database; the others find them installed, which saves seconds each.
+_FROM_EMPTY = frozenset({"base", "alembic", "django"})
+
+
+def prepare(server: EmbeddedServer) -> None:
+    """Install the schemas into the template of new databases."""
+    with psycopg.connect(server.url("template1")) as connection:
+        schema.install(connection)
 
 
 def program_of(extra: str) -> Path:
@@ -102,10 +111,11 @@ def create(interpreter: Path, folder: Path, requirement: str, *, by_pip: bool = 
 
 
 def smoke_problems(python: Path, extra: str, server: EmbeddedServer, *, slow: bool) -> list[str]:
-    """Run the smoke test of an extra on an empty database; return its errors."""
+    """Run the smoke test of an extra on a database of its own; return its errors."""
     name = f"smoke_{next(_numbers)}"
     with psycopg.connect(server.url(), autocommit=True) as connection:
-        connection.execute(f"create database {name}".encode())
+        template = "template0" if extra in _FROM_EMPTY else "template1"
+        connection.execute(f"create database {name} template {template}".encode())
     kept = {
         key: text
         for key, text in os.environ.items()
