@@ -57,7 +57,7 @@ def system(connection):
 
 def test_ticks_go_on(system, plain):
     send(system, "a")
-    assert rows(system, "select queue_name from sluice.tick()") == [("changes",)]
+    assert rows(system, "select log_name from sluice.tick()") == [("changes",)]
     send(system, "b")
     assert value(system, "select sluice.log_tick('changes')") == 3
     system.execute(

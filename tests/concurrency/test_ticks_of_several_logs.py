@@ -20,7 +20,7 @@ def logs(connection):
 
 
 def ticks(session):
-    return rows(session, "select queue_name, tick_id from sluice.tick()")
+    return rows(session, "select log_name, tick_id from sluice.tick()")
 
 
 def insert(session, log):

@@ -189,6 +189,7 @@ order by 1
 FITTING: dict[str, list[str | None]] = {
     "queue_name": ["orders", "many", "changes"],
     "i_queue_name": ["changes"],
+    "i_log_name": ["changes"],
     "log_name": ["changes"],
     "group_name": ["workers", "keyed"],
     "consumer_name": ["audit", "keyed", None],

@@ -15,7 +15,7 @@ SQL = PACKAGE / "sql" / "sluice"
 SETTINGS = SQL / "functions" / "settings"
 # Two columns in place of a boolean; claims, not options, use the ids.
 NOT_COLUMNS = {"paused"}
-NOT_OPTIONS = {"queue_name", "paused_at", "paused_by", "limits_by", "deduplication_by"}
+NOT_OPTIONS = {"queue_name", "log_name", "paused_at", "paused_by", "limits_by", "deduplication_by"}
 
 
 def columns(name: str, kind: str, file: Path) -> list[str]:

@@ -12,6 +12,7 @@ from pgsluice.client.sentences import SENTENCES, Values, sentence
 
 TEXTS = {
     "queue_name": "orders",
+    "log_name": "orders",
     "group_name": "mailer",
     "consumer_name": "etl",
     "name": "nightly",

@@ -52,7 +52,7 @@ def _run(name: str, *parts: str) -> Callable[[Values], str | None]:
     return filled
 
 
-_unregister = _run("log unregister", "{queue_name}", "{consumer_name}")
+_unregister = _run("log unregister", "{log_name}", "{consumer_name}")
 
 _COMMANDS: dict[tuple[str, str], Callable[[Values], str | None]] = {
     ("history", "dead letters"): _run("dead-letters list", "{queue_name}"),
@@ -66,8 +66,8 @@ _COMMANDS: dict[tuple[str, str], Callable[[Values], str | None]] = {
     ("reason", "key parked"): lambda d: (
         None if d.key is None else command("queue retry", d.queue_name, key=d.key)
     ),
-    ("reason", "group key parked"): _run("group unpark", "{queue_name}", "{group_name}", "{key}"),
-    ("reason", "ticker paused"): _run("log set", "{queue_name}", "ticker_paused=false"),
+    ("reason", "group key parked"): _run("group unpark", "{log_name}", "{group_name}", "{key}"),
+    ("reason", "ticker paused"): _run("log set", "{log_name}", "ticker_paused=false"),
     ("reason", "maintenance"): lambda d: "pgsluice maintain" if d.session is None else None,
     ("reason", "position lost"): _unregister,
     ("reason", "consumer lag"): lambda d: _unregister(d) if is_absent(d) else None,

@@ -110,7 +110,7 @@ def _key_of_messages(d: Values) -> str:
 def _key_of_events(d: Values) -> str:
     match d.state:
         case "unordered":
-            return f"Share group {d.group_name} of log {d.queue_name} has no key, so its events have no order"
+            return f"Share group {d.group_name} of log {d.log_name} has no key, so its events have no order"
         case "parked":
             return f"Key {d.key!r} is parked with {counted(d.parked, 'event')}"
         case "claimed":
@@ -123,15 +123,15 @@ def _key_of_events(d: Values) -> str:
 
 def _event(d: Values) -> str:
     if int(d.ev_id) < 1:
-        return f"Log {d.queue_name} never had an event {d.ev_id}: ids start at 1"
+        return f"Log {d.log_name} never had an event {d.ev_id}: ids start at 1"
     if d.state == "unknown":
-        return f"Log {d.queue_name} never had an event {d.ev_id}: the newest id is {d.newest_ev_id}"
+        return f"Log {d.log_name} never had an event {d.ev_id}: the newest id is {d.newest_ev_id}"
     if d.state == "gone" and not d.is_searched:
-        return f"Event {d.ev_id} of log {d.queue_name} was not found among the first 50000 events around its id"
+        return f"Event {d.ev_id} of log {d.log_name} was not found among the first 50000 events around its id"
     if d.state == "gone":
-        gone = f"Event {d.ev_id} of log {d.queue_name} is not in the log"
+        gone = f"Event {d.ev_id} of log {d.log_name} is not in the log"
         return f"{gone}; its id was used, the newest is {d.newest_ev_id}"
-    return f"Event {d.ev_id} is in log {d.queue_name}; it was inserted"
+    return f"Event {d.ev_id} is in log {d.log_name}; it was inserted"
 
 
 def _share_group(d: Values) -> str:
@@ -140,7 +140,7 @@ def _share_group(d: Values) -> str:
         counts.append(f"{d.retrying} waiting for a redelivery")
     counts.append(counted(d.dead, "dead letter", at_least=d.at_least))
     oldest = "; the oldest event to claim was inserted" if d.lag_events else ""
-    return f"Share group {d.group_name} of log {d.queue_name}: {', '.join(counts)}{oldest}"
+    return f"Share group {d.group_name} of log {d.log_name}: {', '.join(counts)}{oldest}"
 
 
 def _schedule(d: Values) -> str:
@@ -210,10 +210,8 @@ def _failure(d: Values) -> str:
 def _no_tick(d: Values) -> str:
     made = "its external ticker made its last tick" if d.is_external else "its last tick was made"
     if d.events:
-        return (
-            f"Consumers cannot read {counted(d.events, 'new event')} of log {d.queue_name}: {made}"
-        )
-    return f"Log {d.queue_name} has no new events, and no ticks either: {made}"
+        return f"Consumers cannot read {counted(d.events, 'new event')} of log {d.log_name}: {made}"
+    return f"Log {d.log_name} has no new events, and no ticks either: {made}"
 
 
 def _maintenance(d: Values) -> str:
@@ -291,13 +289,13 @@ SENTENCES: dict[str, dict[str, Sentence]] = {
         "key of messages": _key_of_messages,
         "key of events": _key_of_events,
         "log": lambda d: (
-            f"The newest event id of log {d.queue_name} is {d.newest_ev_id}"
+            f"The newest event id of log {d.log_name} is {d.newest_ev_id}"
             if d.newest_ev_id
-            else f"Log {d.queue_name} never had an event"
+            else f"Log {d.log_name} never had an event"
         ),
         "newest tick": "Tick {tick_id}, the newest one, was made",
         "event": _event,
-        "consumer": "Consumer {consumer_name} of log {queue_name} has finished all events up to tick {last_tick}",
+        "consumer": "Consumer {consumer_name} of log {log_name} has finished all events up to tick {last_tick}",
         "pipeline": _pipeline,
         "share group": _share_group,
         "schedule": _schedule,
@@ -415,14 +413,14 @@ SENTENCES: dict[str, dict[str, Sentence]] = {
         "key redelivered": "Its next event is redelivered",
         "position lost": _position_lost,
         "consumer lag": _consumer_lag,
-        "ticker paused": "The ticker of log {queue_name} is paused",
+        "ticker paused": "The ticker of log {log_name} is paused",
         "no tick": _no_tick,
         "maintenance": _maintenance,
         "next tick": lambda d: (
-            f"{counted(d.events, 'event')} of log {d.queue_name} since the newest tick; "
+            f"{counted(d.events, 'event')} of log {d.log_name} since the newest tick; "
             "consumers read after the next tick"
         ),
-        "closed": "Log {queue_name} refuses new events (disable_insert)",
+        "closed": "Log {log_name} refuses new events (disable_insert)",
         "pipeline not running": "No process runs its pipeline",
         "open batch": "Batch {batch_id} is open and not finished; it was opened",
         "up to date": "It has read all events up to the newest tick",

@@ -145,7 +145,7 @@ class LogOptions(TypedDict, total=False):
 class LogSettings:
     """The options of an event log as they apply; see `LogOptions`. None: no limit."""
 
-    queue_name: str
+    log_name: str
     ticker_max_count: int
     ticker_max_lag: timedelta
     ticker_idle_period: timedelta

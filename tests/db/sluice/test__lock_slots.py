@@ -51,7 +51,7 @@ def pages(session, query, setting):
 def test_tick_takes_a_page_of_the_logs_at_a_time(logs):
     insert(logs)
 
-    found, locks = pages(logs, "select queue_name from sluice.tick()", "sluice.tick_after")
+    found, locks = pages(logs, "select log_name from sluice.tick()", "sluice.tick_after")
 
     assert found == [(name,) for name in NAMES]
     assert locks <= 150
@@ -59,7 +59,7 @@ def test_tick_takes_a_page_of_the_logs_at_a_time(logs):
 
 def test_idle_logs_are_ticked_in_larger_pages(logs):
     for _ in range(3):
-        pages(logs, "select queue_name from sluice.tick()", "sluice.tick_after")
+        pages(logs, "select log_name from sluice.tick()", "sluice.tick_after")
     with logs.transaction():
         logs.execute("select sluice.tick()")
         # Locks only the sequences.
@@ -73,7 +73,7 @@ def test_new_sessions_tick_every_log_in_time(database, logs):
     ticked = set()
     for _ in range(200):
         with database.connect() as session:  # as in each run of a pg_cron job
-            ticked |= {name for (name,) in rows(session, "select queue_name from sluice.tick()")}
+            ticked |= {name for (name,) in rows(session, "select log_name from sluice.tick()")}
         if ticked == set(NAMES):
             return
     raise AssertionError(f"never ticked: {set(NAMES) - ticked}")
@@ -132,7 +132,7 @@ def test_log_that_fails_stops_no_tick_of_another(broken):
     warnings = []
     broken.add_notice_handler(lambda d: warnings.append(d.message_primary))
 
-    found, _ = pages(broken, "select queue_name from sluice.tick()", "sluice.tick_after")
+    found, _ = pages(broken, "select log_name from sluice.tick()", "sluice.tick_after")
 
     assert found == [(name,) for name in NAMES[2:]]
     assert [w.split(" is not ticked")[0] for w in warnings][:1] == ["event log "]

@@ -86,9 +86,9 @@ def changes(connection):
 
 
 def test_named_arguments(changes):
-    changes.execute("select sluice.capture(source_table => 'account', queue_name => 'changes')")
+    changes.execute("select sluice.capture(source_table => 'account', log_name => 'changes')")
     changes.execute(
-        "select sluice.capture(source_table => 'account', queue_name => 'changes', options => '{}')"
+        "select sluice.capture(source_table => 'account', log_name => 'changes', options => '{}')"
     )
 
     assert value(changes, "select count(*) from sluice.list_captures()") == 1

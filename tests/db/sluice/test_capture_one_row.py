@@ -372,8 +372,8 @@ PLANTED = {
     "bytes of the log's name are escaped": (
         check_log_name,
         SHAPE,
-        "convert_from(substring(v_arguments for v_queue_name_bytes), getdatabaseencoding())",
-        "encode(substring(v_arguments for v_queue_name_bytes), 'escape')",
+        "convert_from(substring(v_arguments for v_log_name_bytes), getdatabaseencoding())",
+        "encode(substring(v_arguments for v_log_name_bytes), 'escape')",
     ),
     "names are not escaped": (
         lambda database, connection: check_rename(

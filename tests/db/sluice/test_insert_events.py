@@ -13,7 +13,7 @@ def test_the_nth_elements_are_the_nth_event_and_the_ids_come_in_that_order(conne
     assert rows(
         connection,
         """select * from sluice.insert_events(
-               queue_name => 'changes', ev_type => array['a', 'b'], ev_data => array['1', null],
+               log_name => 'changes', ev_type => array['a', 'b'], ev_data => array['1', null],
                ev_extra1 => array['e1', 'f1'], ev_extra2 => array['e2', 'f2'],
                ev_extra3 => array['e3', 'f3'], ev_extra4 => array['e4', 'f4'])""",
     ) == [(1,), (2,)]

@@ -9,7 +9,7 @@ from support import rows, value
 from support.capture import logged
 
 LISTED = (
-    "select queue_name, source_table::text, kind, problem, hint from sluice.list_capture_problems()"
+    "select log_name, source_table::text, kind, problem, hint from sluice.list_capture_problems()"
 )
 
 

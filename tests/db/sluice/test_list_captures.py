@@ -13,7 +13,7 @@ def test_each_captured_table_with_its_log_and_options(connection, captured):
 
     assert rows(
         connection,
-        "select source_table::text, queue_name, options, operations, enabled from sluice.list_captures()",
+        "select source_table::text, log_name, options, operations, enabled from sluice.list_captures()",
     ) == [
         ("account", "changes", {}, ["delete", "insert", "truncate", "update"], True),
         (

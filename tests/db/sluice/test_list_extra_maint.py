@@ -7,7 +7,7 @@ import pytest
 
 from support import rows
 
-LIST = "select queue_name, function_name from sluice.list_extra_maint()"
+LIST = "select log_name, function_name from sluice.list_extra_maint()"
 
 
 def test_it_lists_the_functions_of_each_log_in_their_order(connection):

@@ -11,7 +11,7 @@ def test_groups_are_in_the_order_of_their_names(connection, group):
     make_log(connection, "a_log")
     create_group(connection, "b", log="a_log")
     create_group(connection, "a")
-    query = "select queue_name, group_name from sluice.list_groups({})"
+    query = "select log_name, group_name from sluice.list_groups({})"
 
     assert rows(connection, query.format("")) == [
         ("a_log", "b"),

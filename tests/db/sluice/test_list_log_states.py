@@ -6,7 +6,7 @@ import psycopg
 
 from support import rows
 
-STATES = "select queue_name, newest_ev_id, ev_new, last_tick_id, consumers, groups, is_paused from sluice.list_log_states(%s)"
+STATES = "select log_name, newest_ev_id, ev_new, last_tick_id, consumers, groups, is_paused from sluice.list_log_states(%s)"
 
 
 def test_figures_of_each_log_are_returned(log: psycopg.Connection):

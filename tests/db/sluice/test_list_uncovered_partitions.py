@@ -14,7 +14,7 @@ def test_each_partition_without_a_trigger_of_each_capture_is_listed(connection: 
     connection.execute("select sluice.capture('account', 'all'), sluice.capture('alone', 'all')")
     options = '{"operations": ["truncate"]}'
     connection.execute("select sluice.capture('account', 'truncates', %s)", [options])
-    listed = "select source_table::text, partition::text, queue_name, options from sluice.list_uncovered_partitions({})"
+    listed = "select source_table::text, partition::text, log_name, options from sluice.list_uncovered_partitions({})"
     assert rows(connection, listed.format("") + " order by 2, 3") == []
 
     connection.execute(

@@ -19,7 +19,7 @@ def test_every_log_has_options_and_the_default_has_no_limits(connection):
     cursor = connection.execute("select * from sluice.log_options()")
 
     assert [c.name for c in cursor.description] == [
-        "queue_name",
+        "log_name",
         "ticker_max_count",
         "ticker_max_lag",
         "ticker_idle_period",

@@ -75,7 +75,7 @@ def list_captures(queue_name: str | None = None) -> Call[list[Capture]]:
     Source: `sluice.list_captures`.
     """
     return Call(
-        "select source_table::text, queue_name, options, operations, enabled "
+        "select source_table::text, log_name, options, operations, enabled "
         "from sluice.list_captures(%s::text)",
         (queue_name,),
         record(Capture),
@@ -91,7 +91,7 @@ def list_capture_problems(queue_name: str | None = None) -> Call[list[CapturePro
     Source: `sluice.list_capture_problems`.
     """
     return Call(
-        "select p.queue_name, p.source_table::text, p.kind, p.problem, p.hint "
+        "select p.log_name, p.source_table::text, p.kind, p.problem, p.hint "
         "from sluice.list_capture_problems(%s::text) as p",
         (queue_name,),
         record(CaptureProblem),

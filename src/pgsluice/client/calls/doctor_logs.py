@@ -128,18 +128,18 @@ def share_groups(unclaimed_s: float) -> Call[list[Symptom]]:
             case when g.lost is null
                 then format(
                     'group %%L of log %%L: unclaimed events: %%s, the oldest for %%s', g.group_name,
-                    g.queue_name, g.lag_events, date_trunc('second', make_interval(secs => g.lag_s))
+                    g.log_name, g.lag_events, date_trunc('second', make_interval(secs => g.lag_s))
                 )
-                else format('group %%L of log %%L lost events: %%s', g.group_name, g.queue_name, g.lost)
+                else format('group %%L of log %%L lost events: %%s', g.group_name, g.log_name, g.lost)
             end,
             case when g.lost is null
-                then format('pgsluice worker run MODULE:APP --queues %%L', g.queue_name)
-                else format('pgsluice group drop %%L %%L', g.queue_name, g.group_name)
+                then format('pgsluice worker run MODULE:APP --queues %%L', g.log_name)
+                else format('pgsluice group drop %%L %%L', g.log_name, g.group_name)
             end
         from sluice.list_groups(null::text, null::text) as g
         where g.lost is not null
            or g.lag_events > 0 and g.leased = 0 and g.retrying = 0 and g.lag_s > %s
-        order by g.queue_name, g.group_name
+        order by g.log_name, g.group_name
         """,
         (unclaimed_s,),
         record(Symptom),
@@ -154,17 +154,17 @@ def event_types(waiting_s: float) -> Call[list[Symptom]]:
         """
         select 'warn',
             format(
-                'group %%L of log %%L: events of type %%L have waited since %%s for %%s', g.group_name, g.queue_name,
+                'group %%L of log %%L: events of type %%L have waited since %%s for %%s', g.group_name, g.log_name,
                 t.ev_type, date_trunc('second', t.since),
                 case when t.handler is null then 'a worker that declares it'
                     else format('handler %%s of app %%s, which no live worker runs', t.handler, t.app)
                 end
             ),
-            case when t.handler is null then format('pgsluice group show %%L %%L', g.queue_name, g.group_name)
+            case when t.handler is null then format('pgsluice group show %%L %%L', g.log_name, g.group_name)
                 else format('pgsluice worker run MODULE:APP --handlers %%L', t.handler)
             end
         from sluice.list_groups(null::text, null::text) as g
-        cross join lateral sluice.list_types(g.queue_name, g.group_name) as t
+        cross join lateral sluice.list_types(g.log_name, g.group_name) as t
         where t.waiting + t.waiting_keys > 0
           and coalesce(t.workers, 0) = 0
           and t.since < clock_timestamp() - make_interval(secs => %s)
@@ -172,9 +172,9 @@ def event_types(waiting_s: float) -> Call[list[Symptom]]:
         select 'warn',
             format(
                 'group %%L of log %%L: no handler is declared for type %%L; events of it that workers accepted: %%s',
-                g.group_name, g.queue_name, u.ev_type, u.accepted
+                g.group_name, g.log_name, u.ev_type, u.accepted
             ),
-            format('pgsluice group set %%L %%L unhandled=leave', g.queue_name, g.group_name)
+            format('pgsluice group set %%L %%L unhandled=leave', g.log_name, g.group_name)
         from sluice.group_type as u
         join sluice.share_group as g using (group_id)
         where not u.is_handled
@@ -192,11 +192,11 @@ def parked_group_keys() -> Call[list[Symptom]]:
     """Return the parked keys of share groups; needs pgq_reader."""
     return Call(
         """
-        select 'warn', format('group %%L of log %%L: a key has been parked since %%s', g.group_name, g.queue_name,
+        select 'warn', format('group %%L of log %%L: a key has been parked since %%s', g.group_name, g.log_name,
                 date_trunc('second', b.since)),
-            format('pgsluice group unpark %%L %%L %%L', g.queue_name, g.group_name, b.key)
+            format('pgsluice group unpark %%L %%L %%L', g.log_name, g.group_name, b.key)
         from sluice.list_groups(null::text, null::text) as g
-        cross join lateral sluice.list_blocked_keys(g.queue_name, g.group_name) as b
+        cross join lateral sluice.list_blocked_keys(g.log_name, g.group_name) as b
         where g.when_waiting = 'park' and b.reason = 'parked'
         order by b.since
         limit 1000

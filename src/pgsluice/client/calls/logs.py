@@ -137,7 +137,7 @@ def tick_page(after: str) -> Call[tuple[str, list[LogTick]]]:
     """Tick one page of logs; `after` and the first value returned are positions, `>` is both start and end."""
     # Order matters: set the position before the function runs, read it after the function has returned.
     return Call(
-        "select current_setting('sluice.tick_after'), t.queue_name, t.tick_id "
+        "select current_setting('sluice.tick_after'), t.log_name, t.tick_id "
         "from (select set_config('sluice.tick_after', %s::text, false) offset 0) as place (after) "
         "left join lateral (select ticked.* from sluice.tick() as ticked where place.after is not null) as t on true",
         (after,),

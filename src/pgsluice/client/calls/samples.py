@@ -94,7 +94,7 @@ def list_group_settings(queue_name: str) -> Call[list[GroupSettings]]:
     return Call(
         "select g.group_name, g.lease, g.max_attempts, g.max_deliveries, g.backoff, g.backoff_base, g.backoff_max, "
         "g.key, g.when_waiting, g.lost, g.created_at "
-        "from sluice.share_group as g where g.queue_name = %s::text order by g.group_name",
+        "from sluice.share_group as g where g.log_name = %s::text order by g.group_name",
         (queue_name,),
         record(GroupSettings),
     )

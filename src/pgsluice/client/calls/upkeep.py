@@ -158,7 +158,7 @@ def resign(role: str, candidate: int) -> Call[bool]:
 def list_extra_maint() -> Call[list[ExtraMaintenance]]:
     """Return the functions in the `queue_extra_maint` of logs, in the order to call them."""
     return Call(
-        "select queue_name, function_name from sluice.list_extra_maint(null)",
+        "select log_name, function_name from sluice.list_extra_maint(null)",
         (),
         record(ExtraMaintenance),
     )

@@ -55,7 +55,7 @@ from sluice.list_consumers() as c
 where c.lost is not null;
 
 -- name: group lags
-select format('share group %s of log %s lags by %s seconds', g.group_name, g.queue_name, round(g.lag_s)) as summary
+select format('share group %s of log %s lags by %s seconds', g.group_name, g.log_name, round(g.lag_s)) as summary
 from sluice.list_groups() as g
 where g.lag_s > 300;
 

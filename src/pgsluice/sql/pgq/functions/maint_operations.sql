@@ -18,10 +18,10 @@ begin
     -- Always: it also truncates tables that are not of one log.
     return query select 'pgq.maint_rotate_tables_step2', null::text;
     return query
-        select extra.function_name, extra.queue_name
+        select extra.function_name, extra.log_name
         from sluice.list_extra_maint(sluice._caller_id()::oid) as extra
         where extra.refusal is null
-        order by extra.queue_name, extra.extra_position;
+        order by extra.log_name, extra.extra_position;
     return query select 'vacuum', t.name from pgq.maint_tables_to_vacuum() as t (name);
 end;
 $$;

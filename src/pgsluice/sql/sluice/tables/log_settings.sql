@@ -12,7 +12,7 @@ comment on column sluice.log_policy.keepers is
 
 -- The options of a log: those that PgQ has, in pgq.queue, and ours. Passed between functions; not stored in a table.
 create type sluice.log_settings as (
-    queue_name text,
+    log_name text,
     ticker_max_count integer,
     ticker_max_lag interval,
     ticker_idle_period interval,

@@ -3,7 +3,7 @@ create table sluice.share_group (
     queue_id integer not null references pgq.queue (queue_id) on delete cascade,
     sub_key integer not null unique references pgq.subscriber (sub_key) on delete cascade,
     owner integer not null,
-    queue_name text not null,
+    log_name text not null,
     group_name text not null,
     lease interval not null default '30 seconds' check (lease > '0'),
     max_attempts integer not null default 5 check (max_attempts >= 1),
@@ -19,10 +19,10 @@ create table sluice.share_group (
     unhandled text not null default 'accept' check (unhandled in ('accept', 'leave', 'dead-letter')),
     types text[] not null default '{}',
     has_others boolean not null default false,
-    constraint share_group_name_key unique (queue_name, group_name)
+    constraint share_group_name_key unique (log_name, group_name)
 );
 comment on table sluice.share_group is 'One row per share group of a log, with its settings.';
-comment on column sluice.share_group.queue_name is 'The name of the log, which never changes: each claim finds the group by both names.';
+comment on column sluice.share_group.log_name is 'The name of the log, which never changes: each claim finds the group by both names.';
 comment on column sluice.share_group.sub_key is 'The group as a consumer of the log: rotation waits for its position.';
 comment on column sluice.share_group.owner is 'The sub_id of the consumer whose own events it sees in addition to those for all consumers.';
 comment on column sluice.share_group.max_deliveries is

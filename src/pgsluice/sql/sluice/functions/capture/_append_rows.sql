@@ -1,6 +1,6 @@
 -- Security definer: the caller of a snapshot needs its own rights on the table, but none on the log's sequence.
 create or replace function sluice._append_rows(
-    queue_name text, schema_name text, table_name text, key_columns text[], shape text, contents json[],
+    log_name text, schema_name text, table_name text, key_columns text[], shape text, contents json[],
     left_out text[]
 )
 returns void
@@ -12,7 +12,7 @@ as $$
 declare
     v_target record;
 begin
-    v_target := sluice._capture_target(queue_name, null::integer);
+    v_target := sluice._capture_target(log_name, null::integer);
     execute format(
         'insert into pgq.%I (ev_id, ev_time, ev_type, ev_data, ev_extra1, ev_extra2)
          select nextval($1), now(), ''r'',

@@ -1,4 +1,4 @@
-create or replace function sluice._append_table(source_table regclass, part regclass, queue_name text, options jsonb)
+create or replace function sluice._append_table(source_table regclass, part regclass, log_name text, options jsonb)
 returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -23,7 +23,7 @@ begin
         execute format(v_sql.pieces_sql, format('select null::jsonb as key, %s from %s as r', v_sql.row_sql, part))
     loop
         perform sluice._append_rows(
-            queue_name, v_shape.schema_name, v_shape.table_name, v_shape.key_columns, v_shape.shape, v_piece.contents,
+            log_name, v_shape.schema_name, v_shape.table_name, v_shape.key_columns, v_shape.shape, v_piece.contents,
             v_piece.left_out
         );
     end loop;

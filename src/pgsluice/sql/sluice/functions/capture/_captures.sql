@@ -2,7 +2,7 @@
 -- edited a trigger so that they are malformed: that capture must not stop others.
 create or replace function sluice._captures()
 returns table (
-    source_table oid, trigger_table oid, trigger_name name, operation text, queue_name text, options jsonb, enabled boolean
+    source_table oid, trigger_table oid, trigger_name name, operation text, log_name text, options jsonb, enabled boolean
 )
 language plpgsql
 stable

@@ -1,7 +1,7 @@
 -- PostgreSQL gives new partitions no statement triggers. Statements that name the partition were not captured so far, nor the
 -- rows that it had when it was attached: so its rows are appended, under the lock of the new triggers, which lets no writer
 -- pass. A delete by a statement that named the partition is not known.
-create or replace function sluice._cover_partition(partition regclass, queue_name text, options jsonb)
+create or replace function sluice._cover_partition(partition regclass, log_name text, options jsonb)
 returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -12,13 +12,13 @@ declare
         select
         from sluice._captures() as c
         where c.trigger_table = partition
-          and c.queue_name = _cover_partition.queue_name
+          and c.log_name = _cover_partition.log_name
           and c.operation <> 'truncate'
     );
     v_part regclass := partition;
     v_has_rows boolean;
 begin
-    perform sluice._create_capture_triggers(partition, queue_name, options);
+    perform sluice._create_capture_triggers(partition, log_name, options);
     if v_was_captured
         or not coalesce(options -> 'operations' ? 'insert', true)
         or (select c.relkind <> 'r' from pg_class as c where c.oid = partition)
@@ -34,7 +34,7 @@ begin
         execute format('lock table %s in share mode', v_root);
         v_part := v_root;
     end if;
-    perform sluice._append_table(v_root, v_part, queue_name, options);
+    perform sluice._append_table(v_root, v_part, log_name, options);
 end;
 $$;
 

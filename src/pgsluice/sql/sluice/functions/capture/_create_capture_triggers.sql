@@ -7,15 +7,15 @@
 --
 -- The trigger before other statements is for tables that are changed by triggers, see sluice._begin_capture. Its name begins
 -- with a tilde, so it runs last.
-create or replace function sluice._create_capture_triggers(relation regclass, queue_name text, options jsonb)
+create or replace function sluice._create_capture_triggers(relation regclass, log_name text, options jsonb)
 returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_queue_id constant integer := (pgq._require_log(queue_name)).queue_id;
+    v_queue_id constant integer := (pgq._require_log(log_name)).queue_id;
     v_root constant regclass := pg_partition_root(relation);
-    v_arguments text := format('%L, %L', queue_name, options);
+    v_arguments text := format('%L, %L', log_name, options);
     v_relation record;
     v_trigger record;
 begin

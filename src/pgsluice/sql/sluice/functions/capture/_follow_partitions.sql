@@ -1,17 +1,17 @@
 -- With the policy delete, a detached partition is no longer captured: its events would put its rows back. Attached again, it
 -- is a new one.
-create or replace function sluice._follow_partitions(i_queue_name text, i_source_table oid)
+create or replace function sluice._follow_partitions(i_log_name text, i_source_table oid)
 returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform sluice.drop_capture(c.partition_oid::regclass, c.queue_name)
-    from sluice._partition_changes(i_queue_name, i_source_table) as c
+    perform sluice.drop_capture(c.partition_oid::regclass, c.log_name)
+    from sluice._partition_changes(i_log_name, i_source_table) as c
     where c.change = 'detached'
       and c.policy = 'delete'
       and c.is_captured;
-    perform sluice._note_partitions(i_queue_name, i_source_table);
+    perform sluice._note_partitions(i_log_name, i_source_table);
 end;
 $$;
 

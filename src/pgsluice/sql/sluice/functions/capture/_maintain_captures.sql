@@ -16,14 +16,14 @@ declare
 begin
     task := 'captures';
     for v_found in
-        select c.queue_name, c.source_table,
+        select c.log_name, c.source_table,
             string_agg(format('%s is %s', c.partition_name, c.change), ', ') filter (where c.change in ('dropped', 'detached', 'attached', 'uncaptured')) as changes
         from sluice._partition_changes(null::text, null::oid) as c
-        group by c.queue_name, c.source_table
+        group by c.log_name, c.source_table
     loop
-        queue_name := v_found.queue_name;
+        queue_name := v_found.log_name;
         begin
-            perform sluice._follow_partitions(v_found.queue_name, v_found.source_table);
+            perform sluice._follow_partitions(v_found.log_name, v_found.source_table);
             done := true;
             detail := format('partitions of %s: %s', v_found.source_table::regclass, v_found.changes);
         exception
@@ -41,10 +41,10 @@ begin
         end if;
     end loop;
     for v_found in
-        select u.queue_name, u.partition, u.source_table, u.options
+        select u.log_name, u.partition, u.source_table, u.options
         from sluice.list_uncovered_partitions(null::text) as u
     loop
-        queue_name := v_found.queue_name;
+        queue_name := v_found.log_name;
         begin
             perform sluice._require_capturable(v_found.source_table);
             v_bytes := pg_relation_size(v_found.partition);
@@ -58,10 +58,10 @@ begin
                     errcode = '54000',
                     message = format('it has more than %s', pg_size_pretty(v_bytes_max)) || format(
                         ', and its writers wait meanwhile; run: select sluice.capture(%L, %L, %L)',
-                        v_found.source_table, v_found.queue_name, v_found.options
+                        v_found.source_table, v_found.log_name, v_found.options
                     );
             end if;
-            perform sluice._cover_partition(v_found.partition, v_found.queue_name, v_found.options);
+            perform sluice._cover_partition(v_found.partition, v_found.log_name, v_found.options);
             done := true;
             detail := format('partition %s of %s is captured', v_found.partition, v_found.source_table);
         exception

@@ -1,7 +1,7 @@
 -- A drop makes no events of its rows, so this appends one for the partition. It has a higher id than those of the rows, as the
 -- drop waited for their writers. A partition that is dropped before it is noted gets none. Security definer: the caller may
 -- not write to the table.
-create or replace function sluice._note_partitions(i_queue_name text, i_source_table oid)
+create or replace function sluice._note_partitions(i_log_name text, i_source_table oid)
 returns void
 language plpgsql
 security definer
@@ -13,7 +13,7 @@ declare
     v_is_first boolean;
 begin
     for v_found in
-        select c.* from sluice._partition_changes(i_queue_name, i_source_table) as c
+        select c.* from sluice._partition_changes(i_log_name, i_source_table) as c
     loop
         if v_found.change = 'new' then
             insert into sluice.captured_partition (queue_id, table_oid, partition_oid, partition_name, is_captured)
@@ -39,7 +39,7 @@ begin
         v_is_first := found; -- not if a concurrent call was first
         if v_is_first and v_found.change in ('dropped', 'detached', 'attached', 'uncaptured') then
             perform pgq.insert_event(
-                v_found.queue_name, 'sluice.partition'::text,
+                v_found.log_name, 'sluice.partition'::text,
                 jsonb_build_object(
                     'state', v_found.change, 'partition', v_found.partition_name, 'oid', v_found.partition_oid::bigint,
                     'policy', v_found.policy, 'captured', v_found.is_captured

@@ -9,7 +9,7 @@ declare
     v_planned constant text := current_setting('sluice.planned_trigger');
     v_table constant oid := split_part(v_planned, ' ', 1);
     v_arguments bytea;
-    v_queue_name_bytes integer;
+    v_log_name_bytes integer;
     v_others bytea;
     v_options jsonb;
     v_is_static boolean;
@@ -17,10 +17,10 @@ declare
 begin
     -- Each argument ends with a zero byte. The second holds the options, and the third the root of a partition.
     select t.tgargs, position(E'\\x00'::bytea in t.tgargs) - 1
-    into strict v_arguments, v_queue_name_bytes
+    into strict v_arguments, v_log_name_bytes
     from pg_trigger as t
     where t.tgrelid = v_table and t.tgname = substring(v_planned from position(' ' in v_planned) + 1);
-    v_others := substring(v_arguments from v_queue_name_bytes + 2);
+    v_others := substring(v_arguments from v_log_name_bytes + 2);
     v_options := case
         when v_others = '' then '{}'
         when position(E'\\x00'::bytea in v_others) = octet_length(v_others)
@@ -44,7 +44,7 @@ begin
             to_json(v_shape.schema_name), to_json(v_shape.table_name), coalesce(to_json(v_shape.key_columns)::text, 'null')
         ),
         format('%I.%I', v_shape.schema_name, v_shape.table_name),
-        convert_from(substring(v_arguments for v_queue_name_bytes), getdatabaseencoding()),
+        convert_from(substring(v_arguments for v_log_name_bytes), getdatabaseencoding()),
         v_shape.shape,
         case when not v_shape.is_noted then 'note it' end
     ];

@@ -1,10 +1,10 @@
-create or replace function sluice.capture(source_table regclass, queue_name text)
+create or replace function sluice.capture(source_table regclass, log_name text)
 returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform sluice.capture(source_table, queue_name, '{}'::jsonb);
+    perform sluice.capture(source_table, log_name, '{}'::jsonb);
 end;
 $$;
 
@@ -15,7 +15,7 @@ grant execute on function sluice.capture(regclass, text) to pgq_admin, sluice_ad
 
 -- A trigger is created under a lock that conflicts with writers of the table: this waits for every transaction that has
 -- written to the table to end, and all later writers fire the triggers. sluice.capture_snapshot relies on that.
-create or replace function sluice.capture(source_table regclass, queue_name text, options jsonb)
+create or replace function sluice.capture(source_table regclass, log_name text, options jsonb)
 returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -27,13 +27,13 @@ declare
     v_trigger record;
     v_partition regclass;
 begin
-    if source_table is null or queue_name is null or options is null then
+    if source_table is null or log_name is null or options is null then
         raise exception using
             errcode = '22004',
             message = 'table, event log or options of a capture are null',
             hint = 'name a table and an event log; options are {} for none';
     end if;
-    v_queue_id := (pgq._require_log(queue_name)).queue_id;
+    v_queue_id := (pgq._require_log(log_name)).queue_id;
     perform sluice._require_capture_options(options);
     perform sluice._require_capturable(source_table);
     v_shape := sluice._capture_shape(source_table::oid, options, null::text[], null::oid[]);
@@ -46,7 +46,7 @@ begin
         select
         from sluice._captures() as c
         where c.trigger_table = capture.source_table
-          and c.queue_name = capture.queue_name
+          and c.log_name = capture.log_name
     );
 
     -- Triggers of an earlier call that are not needed now, or of a dropped log with this name.
@@ -54,7 +54,7 @@ begin
         select c.trigger_name, c.trigger_table::regclass as trigger_table
         from sluice._captures() as c
         where c.source_table = capture.source_table
-          and c.queue_name = capture.queue_name
+          and c.log_name = capture.log_name
           and (
               c.trigger_name <> all (array[
                   format('sluice_capture_%s_%s', c.operation, v_queue_id), format('sluice_capture_truncating_%s', v_queue_id),
@@ -69,18 +69,18 @@ begin
         execute format('drop trigger %I on %s', v_trigger.trigger_name, v_trigger.trigger_table);
     end loop;
 
-    perform sluice._follow_partitions(queue_name, source_table::oid); -- those of an earlier call
-    perform sluice._create_capture_triggers(source_table, queue_name, options);
+    perform sluice._follow_partitions(log_name, source_table::oid); -- those of an earlier call
+    perform sluice._create_capture_triggers(source_table, log_name, options);
     for v_partition in
         select p.relid from pg_partition_tree(source_table) as p where p.relid <> source_table order by p.relid::oid
     loop
         if v_is_new then
-            perform sluice._create_capture_triggers(v_partition, queue_name, options);
+            perform sluice._create_capture_triggers(v_partition, log_name, options);
         else
-            perform sluice._cover_partition(v_partition, queue_name, options);
+            perform sluice._cover_partition(v_partition, log_name, options);
         end if;
     end loop;
-    perform sluice._follow_partitions(queue_name, source_table::oid);
+    perform sluice._follow_partitions(log_name, source_table::oid);
 end;
 $$;
 

@@ -21,7 +21,7 @@
  * Calls: sluice._captures, sluice._capture_shape, sluice._note_shape, sluice._snapshot_sql, sluice._append_rows, sluice._append_table. Reads: the table, in the order of its key.
  */
 create or replace function sluice.capture_snapshot(
-    source_table regclass, queue_name text, after_key jsonb default null, qty integer default 1000
+    source_table regclass, log_name text, after_key jsonb default null, qty integer default 1000
 )
 returns jsonb
 language plpgsql
@@ -44,7 +44,7 @@ declare
     v_piece record;
     v_last jsonb;
 begin
-    if source_table is null or queue_name is null then
+    if source_table is null or log_name is null then
         raise exception using
             errcode = '22004',
             message = 'table or event log is null',
@@ -53,15 +53,15 @@ begin
     perform sluice._require_all_rows(source_table);
     select c.options
     into v_options
-    from sluice.list_captures(capture_snapshot.queue_name) as c
+    from sluice.list_captures(capture_snapshot.log_name) as c
     where c.source_table = capture_snapshot.source_table
       and c.enabled;
     if not found then
         raise exception using
             errcode = 'PQ007',
-            message = format('%s is not captured into event log %L', source_table, queue_name),
+            message = format('%s is not captured into event log %L', source_table, log_name),
             detail = 'A snapshot is only useful together with the changes, so they must be captured first.',
-            hint = format('capture it first: select sluice.capture(%L, %L); its triggers must be enabled', source_table, queue_name);
+            hint = format('capture it first: select sluice.capture(%L, %L); its triggers must be enabled', source_table, log_name);
     end if;
     if qty is null or qty < 1 then
         raise exception using
@@ -74,7 +74,7 @@ begin
     if v_walk.key_sql is null then
         -- Without a key there is no order to continue in, and events cannot be matched to rows. So writers are locked out.
         execute format('lock table %s in share mode', source_table);
-        perform sluice._append_table(source_table, source_table, queue_name, v_options);
+        perform sluice._append_table(source_table, source_table, log_name, v_options);
         return null;
     end if;
 
@@ -136,7 +136,7 @@ begin
         using v_first, qty
     loop
         perform sluice._append_rows(
-            queue_name, v_shape.schema_name, v_shape.table_name, v_shape.key_columns, v_shape.shape, v_piece.contents,
+            log_name, v_shape.schema_name, v_shape.table_name, v_shape.key_columns, v_shape.shape, v_piece.contents,
             v_piece.left_out
         );
         v_last := v_piece.last_key;

@@ -1,4 +1,4 @@
-create or replace function sluice.drop_capture(source_table regclass, queue_name text)
+create or replace function sluice.drop_capture(source_table regclass, log_name text)
 returns boolean
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -12,14 +12,14 @@ begin
         select c.trigger_name, c.trigger_table::regclass as trigger_table
         from sluice._captures() as c
         where c.source_table = drop_capture.source_table
-          and c.queue_name = drop_capture.queue_name
+          and c.log_name = drop_capture.log_name
     loop
         execute format('drop trigger %I on %s', v_trigger.trigger_name, v_trigger.trigger_table);
         v_dropped := true;
     end loop;
     if v_dropped then
         perform sluice.note_action(
-            'drop_capture'::text, queue_name, jsonb_build_object('source_table', source_table::text), null::bigint, null::text
+            'drop_capture'::text, log_name, jsonb_build_object('source_table', source_table::text), null::bigint, null::text
         );
     end if;
     return v_dropped;

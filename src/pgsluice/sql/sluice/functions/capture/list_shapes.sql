@@ -1,5 +1,5 @@
 -- Tables with triggers of PgQ have shapes too, which their events do not name.
-create or replace function sluice.list_shapes(i_queue_name text)
+create or replace function sluice.list_shapes(log_name text)
 returns table (
     schema_name text, table_name text, table_oid oid, shape text, columns jsonb, attribute_count integer, storage text
 )
@@ -17,11 +17,11 @@ begin
             from pg_trigger as t
             where t.tgfoid in ('pgq.jsontriga()'::regprocedure, 'pgq.logutriga()'::regprocedure)
               and substring(t.tgargs from 1 for position(E'\\x00'::bytea in t.tgargs) - 1)
-                  = convert_to(i_queue_name, getdatabaseencoding())
+                  = convert_to(list_shapes.log_name, getdatabaseencoding())
             union
             select k.source_table, k.options
             from sluice._captures() as k
-            where k.queue_name = i_queue_name
+            where k.log_name = list_shapes.log_name
               and k.options is not null
         ) as t
         join pg_class as c on c.oid = t.oid

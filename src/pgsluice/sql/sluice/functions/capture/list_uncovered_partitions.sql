@@ -1,7 +1,7 @@
 -- Only the root of a capture has its triggers for certain: a partition that was created or attached later has none. A table in
 -- inheritance with a captured one cannot have them: a statement that names the parent changes rows of both.
-create or replace function sluice.list_uncovered_partitions(i_queue_name text default null)
-returns table (source_table regclass, partition regclass, queue_name text, options jsonb)
+create or replace function sluice.list_uncovered_partitions(i_log_name text default null)
+returns table (source_table regclass, partition regclass, log_name text, options jsonb)
 language plpgsql
 stable
 set search_path = pg_catalog, pg_temp
@@ -9,9 +9,9 @@ as $$
 begin
     return query
     with capture as materialized (
-        select c.* from sluice._captures() as c where i_queue_name is null or c.queue_name = i_queue_name
+        select c.* from sluice._captures() as c where i_log_name is null or c.log_name = i_log_name
     )
-    select distinct on (c.source_table, p.relid::oid, c.queue_name) c.source_table::regclass, p.relid, c.queue_name, c.options
+    select distinct on (c.source_table, p.relid::oid, c.log_name) c.source_table::regclass, p.relid, c.log_name, c.options
     from capture as c
     join pg_class as r on r.oid = c.trigger_table and r.relkind = 'p'
     cross join lateral pg_partition_tree(c.trigger_table) as p
@@ -23,12 +23,12 @@ begin
           select
           from capture as of_partition
           where of_partition.trigger_table = p.relid
-            and of_partition.queue_name = c.queue_name
+            and of_partition.log_name = c.log_name
             and of_partition.operation = c.operation
       )
     union
     select c.source_table::regclass,
-        (case i.inhparent when c.trigger_table then i.inhrelid else i.inhparent end)::regclass, c.queue_name, c.options
+        (case i.inhparent when c.trigger_table then i.inhrelid else i.inhparent end)::regclass, c.log_name, c.options
     from capture as c
     join pg_class as r on r.oid = c.trigger_table and r.relkind = 'r' and not r.relispartition
     join pg_inherits as i on c.trigger_table in (i.inhparent, i.inhrelid)

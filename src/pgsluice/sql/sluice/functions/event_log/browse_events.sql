@@ -6,7 +6,7 @@
  * Redeliveries to a consumer are rows of their own, with ev_retry.
  */
 create or replace function sluice.browse_events(
-    queue_name text,
+    log_name text,
     from_ev_txid xid8 default null,
     from_ev_id bigint default null,
     backward boolean default false,
@@ -39,7 +39,7 @@ begin
             limit $3
          ) as e
          order by e.ev_txid %3$s, e.ev_id %3$s',
-        format('event_%s', (pgq._require_log(queue_name)).queue_id),
+        format('event_%s', (pgq._require_log(log_name)).queue_id),
         case when backward then '<' else '>' end,
         case when backward then 'desc' else 'asc' end
     )

@@ -5,14 +5,14 @@
  * Calls: sluice._find_event, pgq._last_tick, pgq._tick_after.
  */
 create or replace function sluice.event_position(
-    queue_name text, of_ev_id bigint default null, moment timestamptz default null, out ev_txid xid8, out ev_id bigint
+    log_name text, of_ev_id bigint default null, moment timestamptz default null, out ev_txid xid8, out ev_id bigint
 )
 returns record
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_queue_id constant integer := (pgq._require_log(queue_name)).queue_id;
+    v_queue_id constant integer := (pgq._require_log(log_name)).queue_id;
     v_low bigint := 0;
     v_high bigint;
     v_tick pgq.tick;

@@ -1,6 +1,6 @@
 -- Name the fourth argument: '1 hour' is otherwise ambiguous between an interval and a time.
 create or replace function sluice.insert_event(
-    queue_name text, ev_type text, ev_data text, delay interval,
+    log_name text, ev_type text, ev_data text, delay interval,
     ev_extra1 text default null, ev_extra2 text default null, ev_extra3 text default null, ev_extra4 text default null
 )
 returns bigint
@@ -16,7 +16,7 @@ begin
             hint = 'pass the delay of the event, or call pgq.insert_event()';
     end if;
     return sluice.insert_event(
-        queue_name, ev_type, ev_data, clock_timestamp() + delay, ev_extra1, ev_extra2, ev_extra3, ev_extra4
+        log_name, ev_type, ev_data, clock_timestamp() + delay, ev_extra1, ev_extra2, ev_extra3, ev_extra4
     );
 end;
 $$;
@@ -28,7 +28,7 @@ grant execute on function sluice.insert_event(text, text, text, interval, text, 
 
 -- pgq._due_retries explains the retry entries and who moves them. The event counts in this transaction, like an immediate one.
 create or replace function sluice.insert_event(
-    queue_name text, ev_type text, ev_data text, at timestamptz,
+    log_name text, ev_type text, ev_data text, at timestamptz,
     ev_extra1 text default null, ev_extra2 text default null, ev_extra3 text default null, ev_extra4 text default null
 )
 returns bigint
@@ -50,7 +50,7 @@ begin
             hint = 'give a time that will come';
     end if;
     if at <= clock_timestamp() then
-        return pgq.insert_event(queue_name, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4);
+        return pgq.insert_event(log_name, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4);
     end if;
     execute format(
         'insert into pgq.%I (
@@ -59,7 +59,7 @@ begin
          values ($1, $2, $3, $4, $5, $6, $7, $8, $9)',
         format('retry_entry_%s', (pgq._last_retry_pass()).pass_table)
     )
-    using at, (pgq._admit_events(queue_name, 1::bigint)).queue_id, now(), ev_type, ev_data,
+    using at, (pgq._admit_events(log_name, 1::bigint)).queue_id, now(), ev_type, ev_data,
         ev_extra1, ev_extra2, ev_extra3, ev_extra4;
     return null;
 end;

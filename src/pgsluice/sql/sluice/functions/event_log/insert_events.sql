@@ -1,6 +1,6 @@
 -- The dynamic statement is planned once per call.
 create or replace function sluice.insert_events(
-    queue_name text, ev_type text[], ev_data text[],
+    log_name text, ev_type text[], ev_data text[],
     ev_extra1 text[] default null, ev_extra2 text[] default null,
     ev_extra3 text[] default null, ev_extra4 text[] default null
 )
@@ -40,7 +40,7 @@ begin
             hint = 'give each array one element for each event, or null for the whole array';
     end if;
 
-    v_queue := pgq._admit_events(queue_name, v_events::bigint);
+    v_queue := pgq._admit_events(log_name, v_events::bigint);
     return query execute format(
         'insert into pgq.event_%s_%s (ev_id, ev_time, ev_txid, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4)
          select nextval($1), now(), $2, e.* from unnest($3, $4, $5, $6, $7, $8) as e

@@ -5,8 +5,8 @@
  * Calls: pgq._oldest_events.
  */
 create or replace function sluice.list_consumers(
-    queue_name text default null,
-    out log_name text, out consumer_name text, out is_keeper boolean, out last_tick bigint,
+    inout log_name text default null,
+    out consumer_name text, out is_keeper boolean, out last_tick bigint,
     out lag_events bigint, out lag_s double precision, out pinned_bytes bigint,
     out open_batch bigint, out idle_s double precision, out lost text
 )
@@ -21,7 +21,7 @@ begin
     for v_queue_id in
         select q.queue_id
         from pgq.queue as q
-        where (list_consumers.queue_name is null or q.queue_name = list_consumers.queue_name)
+        where (list_consumers.log_name is null or q.queue_name = list_consumers.log_name)
           and (
             exists (select from pgq.subscriber as s where s.sub_queue = q.queue_id)
             or exists (select from sluice.log_policy as p where p.queue_id = q.queue_id)

@@ -85,7 +85,7 @@ begin
             for v_lost in
                 select g.group_name, s.pos_last_tick,
                     jsonb_strip_nulls(to_jsonb(g))
-                        - array['group_id', 'queue_id', 'queue_name', 'group_name', 'created_at', 'sub_key', 'owner', 'lost', 'types', 'has_others']
+                        - array['group_id', 'queue_id', 'log_name', 'group_name', 'created_at', 'sub_key', 'owner', 'lost', 'types', 'has_others']
                         as options
                 from sluice.share_group as g
                 left join pgq.standing as s on s.sub_key = g.sub_key

@@ -1,5 +1,5 @@
 create or replace function sluice.list_segments(
-    queue_name text,
+    log_name text,
     out segment integer, out is_current boolean, out event_bytes bigint, out first_tick bigint, out last_tick bigint,
     out consumers text[], out reason text
 )
@@ -12,7 +12,7 @@ declare
     v_queue record;
     v_use record;
 begin
-    v_queue := pgq._require_log(queue_name);
+    v_queue := pgq._require_log(log_name);
     for segment in select s.number from pgq._segments(v_queue.queue_id) as s (number)
     loop
         is_current := segment = v_queue.queue_cur_table;

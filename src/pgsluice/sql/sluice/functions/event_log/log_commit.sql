@@ -1,5 +1,5 @@
 -- Security definer: a reader may move its own position, but may not write to the ledgers.
-create or replace function sluice.log_commit(queue_name text, consumer_name text, tick_id bigint)
+create or replace function sluice.log_commit(log_name text, consumer_name text, tick_id bigint)
 returns boolean
 language plpgsql
 security definer
@@ -15,7 +15,7 @@ begin
     from pgq.subscriber as s
     join pgq.queue as q on q.queue_id = s.sub_queue
     join pgq.consumer as c on c.co_id = s.sub_consumer
-    where q.queue_name = log_commit.queue_name
+    where q.queue_name = log_commit.log_name
       and c.co_name = consumer_name
     for no key update of s;
     if not found then
@@ -45,7 +45,7 @@ grant execute on function sluice.log_commit(text, text, bigint) to pgq_admin, pg
 
 -- Positions are ticks: the consumer moves to the last one that the snapshot covers, and keeps the events after it.
 -- Security definer: as above.
-create or replace function sluice.log_commit(queue_name text, consumer_name text, upto pg_snapshot)
+create or replace function sluice.log_commit(log_name text, consumer_name text, upto pg_snapshot)
 returns boolean
 language plpgsql
 security definer
@@ -56,7 +56,7 @@ declare
     v_tick pgq.tick;
     v_found bigint;
 begin
-    v_queue_id := (pgq._require_log(queue_name)).queue_id;
+    v_queue_id := (pgq._require_log(log_name)).queue_id;
     for v_tick in execute format(
         'select t.*
          from pgq.%I as t
@@ -74,7 +74,7 @@ begin
         exit when not sluice._covers(upto, v_tick.tick_snapshot);
         v_found := v_tick.tick_id;
     end loop;
-    return v_found is not null and sluice.log_commit(queue_name, consumer_name, v_found);
+    return v_found is not null and sluice.log_commit(log_name, consumer_name, v_found);
 end;
 $$;
 

@@ -1,4 +1,4 @@
-create or replace function sluice.log_count(queue_name text, after pg_snapshot, upto pg_snapshot, at_most bigint)
+create or replace function sluice.log_count(log_name text, after pg_snapshot, upto pg_snapshot, at_most bigint)
 returns bigint
 language plpgsql
 stable
@@ -11,7 +11,7 @@ declare
 begin
     execute format(
         'select count(*) from (select from (%s) as event where event.ev_owner is null limit $1) as events',
-        pgq._events_between_sql((pgq._require_log(queue_name)).queue_id, after, upto, 1, 1)
+        pgq._events_between_sql((pgq._require_log(log_name)).queue_id, after, upto, 1, 1)
     )
     using at_most
     into v_count;

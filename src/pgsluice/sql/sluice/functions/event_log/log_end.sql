@@ -1,5 +1,5 @@
 create or replace function sluice.log_end(
-    queue_name text, from_tick bigint, max_events bigint, last_tick bigint, out tick_id bigint, out tick_snapshot pg_snapshot
+    log_name text, from_tick bigint, max_events bigint, last_tick bigint, out tick_id bigint, out tick_snapshot pg_snapshot
 )
 language plpgsql
 stable
@@ -9,12 +9,12 @@ declare
     v_queue_id integer;
     v_from pgq.tick;
 begin
-    v_queue_id := (pgq._require_log(queue_name)).queue_id;
+    v_queue_id := (pgq._require_log(log_name)).queue_id;
     v_from := sluice._standing_tick(v_queue_id, from_tick);
     if v_from.tick_id is null then
         raise exception using
             errcode = 'PQ004',
-            message = format('event log %L no longer keeps tick %s', queue_name, from_tick),
+            message = format('event log %L no longer keeps tick %s', log_name, from_tick),
             detail = 'The events after it may be gone.',
             hint = 'set failOnDataLoss to false to go on from the oldest tick that is kept';
     end if;
@@ -52,7 +52,7 @@ grant execute on function sluice.log_end(text, bigint, bigint, bigint) to pgq_ad
  * Always by index, whatever the statistics of the tables, which are never analyzed.
  */
 create or replace function sluice.log_end(
-    queue_name text, after pg_snapshot, max_events bigint, inout upto pg_snapshot, out cut_at bigint
+    log_name text, after pg_snapshot, max_events bigint, inout upto pg_snapshot, out cut_at bigint
 )
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -69,20 +69,20 @@ begin
     if pg_is_in_recovery() then
         raise exception using
             errcode = 'PQ004',
-            message = format('event log %L cannot be read by snapshots on a standby', queue_name),
+            message = format('event log %L cannot be read by snapshots on a standby', log_name),
             detail = 'A snapshot of a standby does not list the transactions that are running.',
             hint = 'read by ticks here, or connect to the primary';
     end if;
-    v_queue_id := (pgq._require_log(queue_name)).queue_id;
+    v_queue_id := (pgq._require_log(log_name)).queue_id;
     upto := coalesce(upto, pgq._others_snapshot());
     if after is null then
         perform sluice._flush_offset();
         return;
     end if;
-    if not sluice.log_keeps(queue_name, after) then
+    if not sluice.log_keeps(log_name, after) then
         raise exception using
             errcode = 'PQ004',
-            message = format('event log %L no longer keeps what comes after snapshot %s', queue_name, after),
+            message = format('event log %L no longer keeps what comes after snapshot %s', log_name, after),
             detail = 'The events after it may be gone.',
             hint = 'set failOnDataLoss to false to go on from the oldest tick that is kept';
     end if;

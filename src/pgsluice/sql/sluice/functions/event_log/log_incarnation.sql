@@ -1,5 +1,5 @@
 -- Security definer: readers of a log need no rights on pgq.origin.
-create or replace function sluice.log_incarnation(queue_name text, with_timeline boolean default false)
+create or replace function sluice.log_incarnation(log_name text, with_timeline boolean default false)
 returns text
 language plpgsql
 stable
@@ -7,7 +7,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_queue_id constant integer := (pgq._require_log(queue_name)).queue_id;
+    v_queue_id constant integer := (pgq._require_log(log_name)).queue_id;
 begin
     -- Ticks count from 1 in each log, and snapshots are valid in one cluster only. A log dropped and created again gets a new
     -- id, a copy of the database in this server has another oid, and sluice.after_restore() writes a new incarnation.

@@ -1,6 +1,6 @@
 -- As sluice._standing_tick: events that the oldest tick, or a consumer, does not see are kept.
 -- Security definer: positions are not readable by every role.
-create or replace function sluice.log_keeps(queue_name text, after pg_snapshot)
+create or replace function sluice.log_keeps(log_name text, after pg_snapshot)
 returns boolean
 language plpgsql
 stable
@@ -10,7 +10,7 @@ as $$
 declare
     v_queue_id integer;
 begin
-    v_queue_id := (pgq._require_log(queue_name)).queue_id;
+    v_queue_id := (pgq._require_log(log_name)).queue_id;
     return coalesce(sluice._covers(after, (pgq._tick_after(v_queue_id, 0::bigint)).tick_snapshot), false) or exists (
         select
         from pgq.standing as s

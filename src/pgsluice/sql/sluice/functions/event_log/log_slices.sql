@@ -3,7 +3,7 @@
 --
 -- Calls: pgq._events_between_sql, which explains the condition. Reads: pgq.queue and the log's ticks.
 create or replace function sluice.log_slices(
-    queue_name text,
+    log_name text,
     after pg_snapshot,
     upto pg_snapshot,
     slice_count integer,
@@ -20,16 +20,16 @@ declare
     v_columns text := pgq._event_columns_sql(columns);
     v_count bigint := slice_count;
 begin
-    v_queue_id := (pgq._require_log(queue_name)).queue_id;
-    if not sluice.log_keeps(queue_name, after) then
+    v_queue_id := (pgq._require_log(log_name)).queue_id;
+    if not sluice.log_keeps(log_name, after) then
         raise exception using
             errcode = 'PQ004',
-            message = format('event log %L no longer keeps what comes after snapshot %s', queue_name, after),
+            message = format('event log %L no longer keeps what comes after snapshot %s', log_name, after),
             detail = 'The events after it may be gone.',
             hint = 'set failOnDataLoss to false to go on from the oldest tick that is kept';
     end if;
     if v_count > 1 and slice_events_min is not null then
-        v_count := 1 + sluice.log_count(queue_name, after, upto, (v_count - 1) * slice_events_min) / slice_events_min;
+        v_count := 1 + sluice.log_count(log_name, after, upto, (v_count - 1) * slice_events_min) / slice_events_min;
     end if;
     v_count := greatest(1, least(
         v_count, pg_snapshot_xmax(upto)::text::bigint - pg_snapshot_xmax(after)::text::bigint

@@ -1,6 +1,6 @@
 -- Security definer: a reader may move its own position, but may not write to the ledgers.
 create or replace function sluice.log_start(
-    queue_name text, consumer_name text, starting text, out tick_id bigint, out tick_snapshot pg_snapshot
+    log_name text, consumer_name text, starting text, out tick_id bigint, out tick_snapshot pg_snapshot
 )
 language plpgsql
 security definer
@@ -12,7 +12,7 @@ declare
     v_subscriber record;
     v_position pgq.position_0;
 begin
-    v_queue_id := (pgq._require_log(queue_name)).queue_id;
+    v_queue_id := (pgq._require_log(log_name)).queue_id;
 
     if starting = 'committed' and not exists (
         select
@@ -22,14 +22,14 @@ begin
     ) then
         raise exception using
             errcode = 'PQ002',
-            message = format('Not subscriber to queue: %s/%s', queue_name, coalesce(consumer_name, 'NULL')),
+            message = format('Not subscriber to queue: %s/%s', log_name, coalesce(consumer_name, 'NULL')),
             hint = 'start from earliest or latest, which registers it, or give the name of a consumer that is registered';
     end if;
 
     -- Registered first: from here on no rotation can remove the ticks that are read below.
     if consumer_name is not null then
         perform pgq._commit_durably();
-        perform pgq.register_consumer(queue_name, consumer_name);
+        perform pgq.register_consumer(log_name, consumer_name);
         select s.sub_key, s.sub_ledger
         into v_subscriber
         from pgq.subscriber as s
@@ -66,7 +66,7 @@ begin
     if v_tick.tick_id is null then
         raise exception using
             errcode = 'PQ004',
-            message = format('event log %L keeps no tick %s', queue_name, starting),
+            message = format('event log %L keeps no tick %s', log_name, starting),
             detail = 'The events after it may be gone.',
             hint = 'start from earliest, the oldest tick that is kept, or set failOnDataLoss to false';
     end if;

@@ -1,7 +1,7 @@
 -- Unlike pgq.ticker, which decides if a tick is due, this always leaves a tick that covers everything committed before the
 -- call: a stream that reads the available events and then ends needs one.
 -- Security definer: it writes to pgq.tick.
-create or replace function sluice.log_tick(queue_name text)
+create or replace function sluice.log_tick(log_name text)
 returns bigint
 language plpgsql
 security definer
@@ -16,11 +16,11 @@ begin
         raise exception using
             errcode = 'PQ004',
             message = format(
-                'cannot tick event log %L in a %s transaction', queue_name, current_setting('transaction_isolation')
+                'cannot tick event log %L in a %s transaction', log_name, current_setting('transaction_isolation')
             ),
             hint = 'tick in a READ COMMITTED transaction';
     end if;
-    v_queue := pgq._require_log(queue_name);
+    v_queue := pgq._require_log(log_name);
 
     -- Waits, where the ticker skips the log: a concurrent tick may have a snapshot from before this
     -- call. The snapshot of the insert below is taken after the lock, so ticks stay in snapshot order.

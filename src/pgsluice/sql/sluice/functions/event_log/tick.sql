@@ -19,7 +19,7 @@
  * continues behind it; the setting sluice.tick_after is '>' and the name of the last log of the page, and '>' alone after the
  * last page.
  */
-create or replace function sluice.tick(out queue_name text, out tick_id bigint)
+create or replace function sluice.tick(out log_name text, out tick_id bigint)
 returns setof record
 language plpgsql
 security definer
@@ -112,7 +112,7 @@ begin
             v_is_settled := not v_is_new and v_known[1] = v_queue.event_seq::text and v_known[2]::xid8 < v_oldest;
             if v_is_new or v_is_settled and v_last.tick_event_seq < v_queue.event_seq then
                 tick_id := pgq._take_tick(v_queue.queue_id);
-                queue_name := v_queue.queue_name;
+                log_name := v_queue.queue_name;
                 perform set_config(
                     format('sluice.woken_%s', v_queue.queue_id), format('%s %s', tick_id, pg_current_snapshot()), false
                 );

@@ -4,14 +4,14 @@
  *
  * Calls: sluice.explain_ticks, sluice._pipeline_holder.
  */
-create or replace function sluice.explain_consumer(queue_name text, consumer_name text)
+create or replace function sluice.explain_consumer(log_name text, consumer_name text)
 returns table (section text, at timestamptz, cause text, detail jsonb)
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_log constant pgq.queue := pgq._require_log(queue_name);
+    v_log constant pgq.queue := pgq._require_log(log_name);
     v_may_read constant boolean := sluice._may_read(format('pgq.event_%s', v_log.queue_id)::regclass);
     v_standing pgq.standing;
     c record;
@@ -31,7 +31,7 @@ begin
             hint = format('register it with pgq.register_consumer(%L, %L)', v_log.queue_name, consumer_name);
     end if;
     if exists (select from sluice.share_group as g where g.sub_key = v_standing.sub_key) then
-        return query select g.* from sluice.explain_group(queue_name, consumer_name) as g;
+        return query select g.* from sluice.explain_group(log_name, consumer_name) as g;
         return;
     end if;
     select l.* into c from sluice.list_consumers(v_log.queue_name) as l where l.consumer_name = explain_consumer.consumer_name;
@@ -45,7 +45,7 @@ begin
         'state', v_standing.pos_last_time, 'consumer',
         jsonb_build_object(
             'state', case when c.lost is not null then 'lost' when c.open_batch is not null then 'in batch' else 'idle' end,
-            'queue_name', v_log.queue_name, 'consumer_name', consumer_name, 'last_tick', v_standing.pos_last_tick, 'pipeline', p.kind,
+            'log_name', v_log.queue_name, 'consumer_name', consumer_name, 'last_tick', v_standing.pos_last_tick, 'pipeline', p.kind,
             'batch_id', c.open_batch
         )
     );

@@ -6,7 +6,7 @@
  *
  * Calls: sluice._find_event, sluice.explain_ticks.
  */
-create or replace function sluice.explain_event(queue_name text, ev_id bigint)
+create or replace function sluice.explain_event(log_name text, ev_id bigint)
 returns table (section text, at timestamptz, cause text, detail jsonb)
 language plpgsql
 security definer
@@ -15,7 +15,7 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    v_log constant pgq.queue := pgq._require_log(queue_name);
+    v_log constant pgq.queue := pgq._require_log(log_name);
     v_newest constant bigint := pgq._event_seq(v_log.queue_id);
     v_tick constant pgq.tick := pgq._last_tick(v_log.queue_id);
     e record;
@@ -35,7 +35,7 @@ begin
     return query values (
         'state', e.ev_time, 'event',
         jsonb_build_object(
-            'state', v_state, 'queue_name', queue_name, 'ev_id', ev_id, 'newest_ev_id', v_newest, 'is_searched', e.is_searched
+            'state', v_state, 'log_name', log_name, 'ev_id', ev_id, 'newest_ev_id', v_newest, 'is_searched', e.is_searched
         )
     );
     if v_state = 'gone' and e.is_searched then

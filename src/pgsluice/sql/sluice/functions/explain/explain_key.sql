@@ -80,7 +80,7 @@ revoke execute on function sluice.explain_key(text, text) from public;
 grant execute on function sluice.explain_key(text, text) to sluice_admin, sluice_reader;
 
 -- State as of the last claim: later acknowledgements are read by the next one.
-create or replace function sluice.explain_key(queue_name text, group_name text, key text)
+create or replace function sluice.explain_key(log_name text, group_name text, key text)
 returns table (section text, at timestamptz, cause text, detail jsonb)
 language plpgsql
 security definer
@@ -89,7 +89,7 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    v_group constant sluice.share_group := sluice._require_group(queue_name, group_name);
+    v_group constant sluice.share_group := sluice._require_group(log_name, group_name);
     v_shift constant interval := (sluice._last_claim(v_group.group_id)).clock_shift;
     v_turn sluice.key_turn;
     v_waiting integer;
@@ -109,7 +109,7 @@ begin
     from (
         select d.dead_at, d.msg_id, d.place
         from sluice.dead_letter_event as d
-        where d.queue_name = explain_key.queue_name and d.consumer_name = explain_key.group_name and d.key = explain_key.key
+        where d.queue_name = explain_key.log_name and d.consumer_name = explain_key.group_name and d.key = explain_key.key
           and d.reason = 'parked'
         order by d.place
         limit 1000
@@ -124,7 +124,7 @@ begin
     return query values (
         'state', null::timestamptz, 'key of events',
         jsonb_build_object(
-            'state', v_state, 'queue_name', queue_name, 'group_name', group_name, 'key', key,
+            'state', v_state, 'log_name', log_name, 'group_name', group_name, 'key', key,
             'parked', v_parked.events, 'waiting', v_waiting
         )
     );

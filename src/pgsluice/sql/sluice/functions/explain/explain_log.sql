@@ -2,14 +2,14 @@
  * See sluice.explain_queue for the rows. Consumers with the largest lag first, up to 20; that of a share group does not count what it
  * has claimed. Calls: sluice.explain_ticks.
  */
-create or replace function sluice.explain_log(queue_name text)
+create or replace function sluice.explain_log(log_name text)
 returns table (section text, at timestamptz, cause text, detail jsonb)
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_log constant pgq.queue := pgq._require_log(queue_name);
+    v_log constant pgq.queue := pgq._require_log(log_name);
     v_tick constant pgq.tick := pgq._last_tick(v_log.queue_id);
     v_may_read constant boolean := sluice._may_read(format('pgq.event_%s', v_log.queue_id)::regclass);
 begin
@@ -17,7 +17,7 @@ begin
         (
             'state', null::timestamptz, 'log',
             jsonb_build_object(
-                'state', case when v_log.queue_disable_insert then 'closed' else 'open' end, 'queue_name', v_log.queue_name,
+                'state', case when v_log.queue_disable_insert then 'closed' else 'open' end, 'log_name', v_log.queue_name,
                 'newest_ev_id', pgq._event_seq(v_log.queue_id)
             )
         ),

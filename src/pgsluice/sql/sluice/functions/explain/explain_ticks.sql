@@ -5,14 +5,14 @@
  *
  * Calls: pgq._last_tick, pgq._event_seq, pgq._oldest_events, sluice.leader.
  */
-create or replace function sluice.explain_ticks(queue_name text)
+create or replace function sluice.explain_ticks(log_name text)
 returns table (at timestamptz, cause text, detail jsonb)
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_log constant pgq.queue := pgq._require_log(queue_name);
+    v_log constant pgq.queue := pgq._require_log(log_name);
     v_tick constant pgq.tick := pgq._last_tick(v_log.queue_id);
     v_events bigint := pgq._event_seq(v_log.queue_id) - v_tick.tick_event_seq;
     v_now constant timestamptz := clock_timestamp();

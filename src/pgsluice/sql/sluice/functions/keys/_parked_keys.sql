@@ -7,19 +7,19 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    v_queue_name text;
+    v_log_name text;
 begin
     if i_group.when_waiting <> 'park' then
         return '{}';
     end if;
-    v_queue_name := (select q.queue_name from pgq.queue as q where q.queue_id = i_group.queue_id);
+    v_log_name := (select q.queue_name from pgq.queue as q where q.queue_id = i_group.queue_id);
     return array(
         select k.key
         from unnest(i_keys) as k (key)
         where exists (
             select
             from sluice.dead_letter_event as d
-            where d.queue_name = v_queue_name
+            where d.queue_name = v_log_name
               and d.consumer_name = i_group.group_name
               and d.key = k.key
               and d.reason = 'parked'

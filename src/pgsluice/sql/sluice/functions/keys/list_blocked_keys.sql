@@ -1,6 +1,6 @@
 -- State as of the last claim: later acknowledgements are read by the next one. A key is user data: not for monitoring roles.
 create or replace function sluice.list_blocked_keys(
-    queue_name text, group_name text,
+    log_name text, group_name text,
     out key text, out since timestamptz, out reason text, out waiting bigint, out claim_id bigint, out ev_id bigint, out due_at timestamptz
 )
 returns setof record
@@ -11,7 +11,7 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    v_group sluice.share_group := sluice._require_group(queue_name, group_name);
+    v_group sluice.share_group := sluice._require_group(log_name, group_name);
     v_shift interval := (sluice._last_claim(v_group.group_id)).clock_shift;
 begin
     -- The ledgers must not be truncated between the snapshot of the next statement and its reads.
@@ -29,7 +29,7 @@ begin
         union all
         select d.key, min(d.dead_at), 'parked', count(*) - 1, null, (array_agg(d.msg_id order by d.place))[1], null
         from sluice.dead_letter_event as d
-        where d.queue_name = list_blocked_keys.queue_name
+        where d.queue_name = list_blocked_keys.log_name
           and d.consumer_name = list_blocked_keys.group_name
           and d.reason = 'parked'
           and d.key is not null

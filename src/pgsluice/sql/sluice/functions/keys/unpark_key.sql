@@ -1,5 +1,5 @@
 -- All events of the key in one transaction: later events could overtake a part.
-create or replace function sluice.unpark_key(queue_name text, group_name text, key text)
+create or replace function sluice.unpark_key(log_name text, group_name text, key text)
 returns bigint
 language plpgsql
 security definer
@@ -8,7 +8,7 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    v_group sluice.share_group := sluice._lock_group(queue_name, group_name);
+    v_group sluice.share_group := sluice._lock_group(log_name, group_name);
     v_turn sluice.key_turn;
     v_claim sluice.claim;
     v_look sluice.redelivery;
@@ -49,7 +49,7 @@ begin
         select (select count(*) from parked), count(*), min(m.waiting_id) - 1 from moved as m',
         format('waiting_event_%s', (select l.number from sluice.ledger as l))
     )
-    using queue_name, group_name, key, v_group.group_id, v_turn.returned, v_turn.upto_waiting
+    using log_name, group_name, key, v_group.group_id, v_turn.returned, v_turn.upto_waiting
     into v_parked, v_turn.waiting, v_turn.upto_waiting;
     if v_parked = 0 then
         return 0;
@@ -68,7 +68,7 @@ begin
         perform sluice._write_claim(v_claim);
     end if;
     perform sluice.note_action(
-        'unpark_key'::text, queue_name, jsonb_build_object('group_name', group_name, 'key', key), v_parked, null::text
+        'unpark_key'::text, log_name, jsonb_build_object('group_name', group_name, 'key', key), v_parked, null::text
     );
     return v_parked;
 end;

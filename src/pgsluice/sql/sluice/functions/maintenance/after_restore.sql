@@ -17,15 +17,14 @@
  * Called for all logs, it skips one that fails, which stays as restored: a warning and sluice.list_failures() name it, and its
  * row has null events. A row without a log: the retry entries were not repaired.
  */
-create or replace function sluice.after_restore(
-    queue_name text default null, out log_name text, out events bigint
-)
+create or replace function sluice.after_restore(inout log_name text default null, out events bigint)
 returns setof record
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
+    v_is_one constant boolean := log_name is not null;
     v_first_id constant bigint := 3; -- PostgreSQL's first normal id
     v_first_snapshot constant pg_snapshot := '4:4:'; -- which sees nothing else
     v_queue record;
@@ -47,14 +46,14 @@ begin
             message = format('cannot repair an event log in a %s transaction', current_setting('transaction_isolation')),
             hint = 'repair it in a READ COMMITTED transaction';
     end if;
-    if queue_name is not null then
-        perform pgq._require_log(queue_name);
+    if v_is_one then
+        perform pgq._require_log(log_name);
     end if;
 
     for v_queue in
         select q.queue_id, q.queue_name
         from pgq.queue as q
-        where after_restore.queue_name is null or q.queue_name = after_restore.queue_name
+        where after_restore.log_name is null or q.queue_name = after_restore.log_name
         order by q.queue_name
     loop
         log_name := v_queue.queue_name;
@@ -69,10 +68,10 @@ begin
             v_last := pgq._last_tick(v_queue.queue_id);
             v_is_foreign := pgq._is_restored(v_queue.queue_id) or pgq._is_ahead(v_last.tick_snapshot);
             if not v_is_foreign then
-                if queue_name is not null then
+                if v_is_one then
                     raise exception using
                         errcode = 'PQ004',
-                        message = format('event log %L needs no repair', queue_name),
+                        message = format('event log %L needs no repair', log_name),
                         detail = 'Its ticks and events fit the transactions of this server.',
                         hint = 'call it without a name for all logs: those that fit are left alone';
                 end if;
@@ -205,7 +204,7 @@ begin
             perform sluice._note_failure('repair'::text, log_name, null::text, null::text);
         exception
             when others then
-                if queue_name is not null then
+                if v_is_one then
                     raise;
                 end if;
                 get stacked diagnostics v_hint = pg_exception_hint;

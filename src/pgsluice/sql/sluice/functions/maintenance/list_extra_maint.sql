@@ -10,7 +10,7 @@
  *     name, and the role chooses the name of the log.
  */
 create or replace function sluice.list_extra_maint(
-    runner oid default null, out queue_name text, out extra_position bigint, out function_name text, out refusal text
+    runner oid default null, out log_name text, out extra_position bigint, out function_name text, out refusal text
 )
 returns setof record
 language sql

@@ -2,7 +2,7 @@
 -- the next call of the session continues. The setting sluice.rotate_after is '>' and the name of the last log of the page,
 -- and '>' alone after the last page.
 create or replace function sluice.rotate(
-    queue_name text default null, out log_name text, out segment integer, out action text, out reason text
+    inout log_name text default null, out segment integer, out action text, out reason text
 )
 returns setof record
 language plpgsql
@@ -12,7 +12,7 @@ as $$
 declare
     -- A log with five segments has some 40 tables, indexes and sequences.
     v_page_logs constant integer := greatest(sluice._lock_slots() / 4 / 40, 2);
-    v_after constant text := case when queue_name is null then pgq._page_start('sluice.rotate_after'::text, v_page_logs) end;
+    v_after constant text := case when log_name is null then pgq._page_start('sluice.rotate_after'::text, v_page_logs) end;
     v_logs integer := 0;
     v_queue record;
     v_step text;
@@ -24,14 +24,14 @@ begin
             detail = 'Its snapshot is from the start of the transaction; events and consumers may have changed since.',
             hint = 'rotate in a READ COMMITTED transaction';
     end if;
-    if queue_name is not null then
-        perform pgq._require_log(queue_name);
+    if log_name is not null then
+        perform pgq._require_log(log_name);
     end if;
     for v_queue in
         select q.queue_id, q.queue_name
         from pgq.queue as q
-        where q.queue_name = rotate.queue_name
-           or rotate.queue_name is null and (v_after is null or q.queue_name > v_after)
+        where q.queue_name = rotate.log_name
+           or rotate.log_name is null and (v_after is null or q.queue_name > v_after)
         order by q.queue_name
         limit v_page_logs
     loop
@@ -49,7 +49,7 @@ begin
                 return query select v_queue.queue_name, null::integer, 'failed', format('%s (%s)', sqlerrm, sqlstate);
         end;
     end loop;
-    if queue_name is null then
+    if log_name is null then
         perform set_config('sluice.rotate_after', '>' || case when v_logs = v_page_logs then v_queue.queue_name else '' end, false);
         if v_logs = v_page_logs then
             return;
@@ -74,12 +74,12 @@ begin
           and not exists (select from pgq.queue as q where q.queue_name = f.queue_name)
        or f.task = 'groups'
           and not exists (
-              select from sluice.share_group as g where g.queue_name = f.queue_name and g.group_name = f.group_name
+              select from sluice.share_group as g where g.log_name = f.queue_name and g.group_name = f.group_name
           );
     return query
         select m.log_name, null::integer, m.action,
             coalesce('share group ' || m.group_name || coalesce(': ' || m.reason, ''), 'share groups: ' || m.reason, 'share groups')
-        from sluice.maintain_groups(rotate.queue_name) as m;
+        from sluice.maintain_groups(rotate.log_name) as m;
 end;
 $$;
 

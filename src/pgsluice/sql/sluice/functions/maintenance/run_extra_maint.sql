@@ -3,7 +3,7 @@
 -- Only functions that the log names: a caller cannot be led to call another one. As from PgQ's daemon, it runs with the
 -- default search_path of the caller's sessions, but without schemas in which other roles could create a function or an
 -- operator that the called function then finds.
-create or replace function sluice.run_extra_maint(queue_name text, function_name text)
+create or replace function sluice.run_extra_maint(log_name text, function_name text)
 returns boolean
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -16,7 +16,7 @@ begin
     select extra.refusal
     into v_refusal
     from sluice.list_extra_maint(v_runner) as extra
-    where extra.queue_name = run_extra_maint.queue_name
+    where extra.log_name = run_extra_maint.log_name
       and extra.function_name = run_extra_maint.function_name;
     if not found then
         return false;
@@ -24,7 +24,7 @@ begin
     if v_refusal is not null then
         raise exception using
             errcode = 'insufficient_privilege',
-            message = format('%s is not called for event log %L: %s', function_name, queue_name, v_refusal),
+            message = format('%s is not called for event log %L: %s', function_name, log_name, v_refusal),
             hint = 'remove it from queue_extra_maint in pgq.queue; or give the function, and its schema, to a superuser or '
                 'to the owner of the schemas, and let the administrators of logs call it';
     end if;
@@ -42,7 +42,7 @@ begin
           and (a.grantee = 0 or not sluice._trusts(v_runner, a.grantee))
       );
     perform set_config('search_path', concat_ws(', ', 'pg_catalog', v_path, 'pg_temp'), true);
-    execute format('select %s($1::pg_catalog.text)', pgq.quote_fqname(function_name)) using queue_name;
+    execute format('select %s($1::pg_catalog.text)', pgq.quote_fqname(function_name)) using log_name;
     return true;
 end;
 $$;

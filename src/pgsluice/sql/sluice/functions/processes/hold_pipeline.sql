@@ -12,7 +12,7 @@
  * Security definer: a reader may register its pipeline, but may not write to the table.
  */
 create or replace function sluice.hold_pipeline(
-    queue_name text, consumer_name text, kind text, lake text, backend_pid integer
+    log_name text, consumer_name text, kind text, lake text, backend_pid integer
 )
 returns table (is_held boolean, holder text)
 language plpgsql
@@ -24,7 +24,7 @@ declare
     v_pid integer;
     v_process_id text;
 begin
-    v_queue_id := (pgq._require_log(queue_name)).queue_id;
+    v_queue_id := (pgq._require_log(log_name)).queue_id;
     perform sluice._require_short_name('name of the consumer'::text, consumer_name);
     v_process_id := format('log %s consumer %s', v_queue_id, consumer_name);
     if backend_pid = pg_backend_pid() then
@@ -59,7 +59,7 @@ begin
     )
     values (
         v_process_id, kind, current_setting('application_name'), coalesce(host(inet_client_addr()), 'local'), pg_backend_pid(),
-        session_user, clock_timestamp(), array[format('log %s consumer %s', queue_name, consumer_name)], v_queue_id,
+        session_user, clock_timestamp(), array[format('log %s consumer %s', log_name, consumer_name)], v_queue_id,
         consumer_name, lake
     )
     on conflict on constraint process_pkey do update

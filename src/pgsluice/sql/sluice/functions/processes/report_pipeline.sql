@@ -1,6 +1,6 @@
 -- Security definer: a reader may report its progress, but may not write to the table.
 create or replace function sluice.report_pipeline(
-    queue_name text, consumer_name text, row_count bigint, last_commit_at timestamptz
+    log_name text, consumer_name text, row_count bigint, last_commit_at timestamptz
 )
 returns bigint
 language plpgsql
@@ -15,10 +15,10 @@ begin
     insert into sluice.process_report (process_id, reported_at, last_commit_at, row_count)
     select k.process_id, clock_timestamp(), coalesce(report_pipeline.last_commit_at, k.last_commit_at), report_pipeline.row_count
     from sluice.reporting as k
-    where k.queue_id = (pgq._require_log(queue_name)).queue_id and k.consumer_name = report_pipeline.consumer_name;
+    where k.queue_id = (pgq._require_log(log_name)).queue_id and k.consumer_name = report_pipeline.consumer_name;
     perform sluice._maintain_processes(null::interval);
     return (
-        select c.pending_events from pgq.get_consumer_info(report_pipeline.queue_name, report_pipeline.consumer_name) as c
+        select c.pending_events from pgq.get_consumer_info(report_pipeline.log_name, report_pipeline.consumer_name) as c
     );
 end;
 $$;

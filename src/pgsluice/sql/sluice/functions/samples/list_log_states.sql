@@ -7,7 +7,7 @@
  */
 create or replace function sluice.list_log_states(
     after_name text default '', qty integer default 1000, search text default '',
-    out queue_name text, out newest_ev_id bigint, out ev_new bigint, out last_tick_id bigint, out last_tick_at timestamptz,
+    out log_name text, out newest_ev_id bigint, out ev_new bigint, out last_tick_id bigint, out last_tick_at timestamptz,
     out ev_per_s double precision, out event_bytes bigint, out is_paused boolean, out consumers integer, out groups integer
 )
 returns setof record

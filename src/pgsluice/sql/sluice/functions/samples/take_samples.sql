@@ -42,7 +42,7 @@ begin
             select 'log', q.queue_name
             from pgq.queue as q
             where exists (select from pgq.subscriber as s where s.sub_queue = q.queue_id)
-               or exists (select from sluice.share_group as g where g.queue_name = q.queue_name)
+               or exists (select from sluice.share_group as g where g.log_name = q.queue_name)
         ) as listed
         order by (row_number() over (order by listed.kind, listed.name) <= v_cursor % greatest(count(*) over (), 1)), 1, 2
     loop

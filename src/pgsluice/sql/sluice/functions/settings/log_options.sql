@@ -1,11 +1,11 @@
-create or replace function sluice.log_options(queue_name text default null)
+create or replace function sluice.log_options(log_name text default null)
 returns setof sluice.log_settings
 language plpgsql
 stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_queue_id constant integer := case when queue_name is not null then (pgq._require_log(queue_name)).queue_id end;
+    v_queue_id constant integer := case when log_name is not null then (pgq._require_log(log_name)).queue_id end;
 begin
     return query
         select q.queue_name, q.queue_ticker_max_count, q.queue_ticker_max_lag, q.queue_ticker_idle_period, q.queue_ticker_paused,

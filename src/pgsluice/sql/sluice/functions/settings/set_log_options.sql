@@ -1,7 +1,7 @@
 -- Only the given options change. The lag limits are stored where there are any.
 --
 -- Calls: sluice._with_options. Writes: pgq.queue, sluice.log_policy.
-create or replace function sluice.set_log_options(queue_name text, options jsonb)
+create or replace function sluice.set_log_options(log_name text, options jsonb)
 returns text
 language plpgsql
 security definer
@@ -13,15 +13,15 @@ declare
         'ticker_max_count', 'ticker_max_lag', 'ticker_idle_period', 'ticker_paused', 'rotation_period', 'external_ticker',
         'max_lag_bytes', 'max_lag_events', 'max_lag_time', 'keepers'
     ];
-    v_queue_id constant integer := (pgq._require_log(queue_name)).queue_id;
+    v_queue_id constant integer := (pgq._require_log(log_name)).queue_id;
     v_old sluice.log_settings;
     v_new sluice.log_settings;
     v_name text;
 begin
     -- Locked before it is read, so that concurrent changes of different options both take effect.
     perform from pgq.queue as q where q.queue_id = v_queue_id for no key update;
-    v_old := sluice.log_options(queue_name);
-    v_new := sluice._with_options(v_old, options, v_options, format('event log %L', queue_name));
+    v_old := sluice.log_options(log_name);
+    v_new := sluice._with_options(v_old, options, v_options, format('event log %L', log_name));
     if array_position(v_new.keepers, null) is not null then
         raise exception using
             errcode = '22004',
@@ -35,13 +35,13 @@ begin
     if v_new.max_lag_bytes <= 0 or v_new.max_lag_events <= 0 or v_new.max_lag_time <= '0' then
         raise exception using
             errcode = '22023',
-            message = format('a limit for the consumers of event log %L is not positive', queue_name),
+            message = format('a limit for the consumers of event log %L is not positive', log_name),
             hint = 'omit a limit, or pass null, for none';
     end if;
     if v_new.ticker_max_count < 0 or least(v_new.ticker_max_lag, v_new.ticker_idle_period, v_new.rotation_period) < '0' then
         raise exception using
             errcode = '22023',
-            message = format('an option of event log %L is negative', queue_name),
+            message = format('an option of event log %L is negative', log_name),
             hint = 'pass 0 or more, or null for the default';
     end if;
 
@@ -58,7 +58,7 @@ begin
     insert into sluice.log_policy (queue_id, max_lag_bytes, max_lag_events, max_lag_time, keepers)
     select v_queue_id, v_new.max_lag_bytes, v_new.max_lag_events, v_new.max_lag_time, v_new.keepers
     where num_nonnulls(v_new.max_lag_bytes, v_new.max_lag_events, v_new.max_lag_time) > 0 or v_new.keepers <> '{}';
-    perform sluice.note_action('set_log_options'::text, queue_name, options, null::bigint, null::text);
+    perform sluice.note_action('set_log_options'::text, log_name, options, null::bigint, null::text);
     return 'changed';
 end;
 $$;

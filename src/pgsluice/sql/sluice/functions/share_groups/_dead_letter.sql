@@ -12,7 +12,7 @@ begin
         ev_extra1, ev_extra2, ev_extra3, ev_extra4, redriven, attempts, read_ct, reason, error,
         error_type, trace, worker, key, place
     )
-    select i_group.queue_name, i_group.group_name, i_claim_id, e.ev_id, e.ev_time, e.ev_txid, e.ev_type, e.ev_data,
+    select i_group.log_name, i_group.group_name, i_claim_id, e.ev_id, e.ev_time, e.ev_txid, e.ev_type, e.ev_data,
         e.ev_extra1, e.ev_extra2, e.ev_extra3, e.ev_extra4, e.redriven, e.attempts, e.deliveries, i_reason, e.error,
         i_failure ->> 'error_type', i_failure ->> 'trace', i_failure ->> 'worker',
         case when i_reason = 'parked' then e.key end, case when i_reason = 'parked' then e.place end

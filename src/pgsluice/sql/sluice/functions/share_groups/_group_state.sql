@@ -85,7 +85,7 @@ begin
         from (
             select
             from sluice.dead_letter_event as d
-            where d.queue_name = i_group.queue_name and d.consumer_name = i_group.group_name
+            where d.queue_name = i_group.log_name and d.consumer_name = i_group.group_name
             limit 10000
         ) as counted
     ) as d;

@@ -1,5 +1,5 @@
 -- A session that moves a group's claim cursor holds this lock until the end of its transaction, and reads the cursor after it has the lock.
-create or replace function sluice._lock_group(queue_name text, group_name text)
+create or replace function sluice._lock_group(log_name text, group_name text)
 returns sluice.share_group
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -18,9 +18,9 @@ begin
     select g.*
     into v_group
     from sluice.share_group as g
-    where g.queue_name = _lock_group.queue_name and g.group_name = _lock_group.group_name;
+    where g.log_name = _lock_group.log_name and g.group_name = _lock_group.group_name;
     if not found then
-        perform sluice._require_group(queue_name, group_name);
+        perform sluice._require_group(log_name, group_name);
     end if;
     if not sluice._try_lock(v_lock_class, v_group.group_id) then
         perform sluice._wait_for_group(v_group);

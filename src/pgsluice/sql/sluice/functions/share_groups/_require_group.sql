@@ -1,4 +1,4 @@
-create or replace function sluice._require_group(queue_name text, group_name text)
+create or replace function sluice._require_group(log_name text, group_name text)
 returns sluice.share_group
 language plpgsql
 stable
@@ -11,16 +11,16 @@ begin
     select g.*
     into v_group
     from sluice.share_group as g
-    where g.queue_name = _require_group.queue_name
+    where g.log_name = _require_group.log_name
       and g.group_name = _require_group.group_name;
     if not found then
-        perform pgq._require_log(queue_name);
+        perform pgq._require_log(log_name);
         raise exception using
             errcode = 'SG001',
-            table = coalesce(queue_name, 'NULL'),
+            table = coalesce(log_name, 'NULL'),
             constraint = coalesce(group_name, 'NULL'),
-            message = format('event log %L has no share group %L', queue_name, group_name),
-            hint = format('create it with sluice.create_group(%L, %L)', queue_name, group_name);
+            message = format('event log %L has no share group %L', log_name, group_name),
+            hint = format('create it with sluice.create_group(%L, %L)', log_name, group_name);
     end if;
     return v_group;
 end;

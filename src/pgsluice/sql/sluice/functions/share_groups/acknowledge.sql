@@ -4,7 +4,7 @@
  * with an old snapshot, which does not see the previous outcome, gets a serialization error.
  */
 create or replace function sluice.acknowledge(
-    queue_name text, group_name text, claim_id bigint, outcome text default 'accept', ev_ids bigint[] default null,
+    log_name text, group_name text, claim_id bigint, outcome text default 'accept', ev_ids bigint[] default null,
     delay interval default null, error text default null, reason text default null
 )
 returns integer
@@ -40,7 +40,7 @@ begin
             where o.group_id = g.group_id and o.claim_id = acknowledge.claim_id
             having coalesce(bool_and(o.outcome = 'renew'), true)
         ) as before
-        where g.queue_name = acknowledge.queue_name and g.group_name = acknowledge.group_name
+        where g.log_name = acknowledge.log_name and g.group_name = acknowledge.group_name
         on conflict do nothing
         returning o.events into v_events;
         if found then
@@ -63,7 +63,7 @@ begin
             where o.group_id = g.group_id and o.claim_id = acknowledge.claim_id
             having coalesce(bool_and(o.outcome = 'renew'), true)
         ) as before
-        where g.queue_name = acknowledge.queue_name and g.group_name = acknowledge.group_name
+        where g.log_name = acknowledge.log_name and g.group_name = acknowledge.group_name
         on conflict do nothing
         returning o.events into v_events;
         if found then
@@ -83,7 +83,7 @@ begin
             hint = 'pass a delay of 0 to 100 years with retry or release, and none with other outcomes';
     end if;
     return sluice._settle(
-        sluice._require_group(queue_name, group_name), claim_id, outcome, ev_ids, delay, error, reason, null::jsonb
+        sluice._require_group(log_name, group_name), claim_id, outcome, ev_ids, delay, error, reason, null::jsonb
     );
 end;
 $$;

@@ -1,7 +1,7 @@
 -- Runs under the group's lock, with a statement for each step, so that each sees the changes of earlier lock holders.
 -- This is the hot path: the statements of sluice._lock_group, _last_claim and _next_claim, and pgq._is_restored, are inlined.
 create or replace function sluice.claim(
-    queue_name text, group_name text, qty integer default 1, lease interval default null, synchronous boolean default true,
+    log_name text, group_name text, qty integer default 1, lease interval default null, synchronous boolean default true,
     types text[] default null, others boolean default false
 )
 returns setof sluice.claimed_event
@@ -37,16 +37,16 @@ begin
             hint = 'claim 1 event or more, for more than 0 and up to 100 years';
     end if;
     if current_setting('transaction_isolation') <> 'read committed' then
-        perform sluice._lock_group(queue_name, group_name); -- raises the error
+        perform sluice._lock_group(log_name, group_name); -- raises the error
     end if;
     select g.*
     into v_group
     from sluice.share_group as g
     join sluice.lock as l on l.class = v_lock_class and l.id = g.group_id
-    where g.queue_name = claim.queue_name and g.group_name = claim.group_name
+    where g.log_name = claim.log_name and g.group_name = claim.group_name
     for update of l skip locked;
     if not found then
-        v_group := sluice._require_group(queue_name, group_name);
+        v_group := sluice._require_group(log_name, group_name);
         perform sluice._wait_for_group(v_group);
     end if;
     if not synchronous then
@@ -68,14 +68,14 @@ begin
     end if;
     if v_claim.open_claim is null then
         -- Dropped while this session waited; there may be a new group of the same name.
-        if (sluice._require_group(queue_name, group_name)).group_id = v_group.group_id then
+        if (sluice._require_group(log_name, group_name)).group_id = v_group.group_id then
             raise exception using
                 errcode = 'SG004',
                 message = format('share group %L has lost its claims', group_name),
                 detail = 'Its ledger was emptied by hand, or restored without its rows.',
                 hint = 'create it anew where it stopped: sluice.list_log_problems() has the statements; its retries are lost';
         end if;
-        return query select c.* from sluice.claim(queue_name, group_name, qty, lease, synchronous, types, others) as c;
+        return query select c.* from sluice.claim(log_name, group_name, qty, lease, synchronous, types, others) as c;
         return;
     elsif v_group.lost is not null then
         perform pgq._refuse_lost(v_group.sub_key, v_group.lost);

@@ -1,4 +1,4 @@
-create or replace function sluice.count_delayed(queue_name text)
+create or replace function sluice.count_delayed(log_name text)
 returns bigint
 language plpgsql
 security definer
@@ -10,7 +10,7 @@ set max_parallel_workers_per_gather = 0
 set jit = off
 as $$
 declare
-    v_queue_id constant integer := (pgq._require_log(queue_name)).queue_id;
+    v_queue_id constant integer := (pgq._require_log(log_name)).queue_id;
     v_pass constant pgq.retry_pass := pgq._last_retry_pass();
     v_other constant oid := format('pgq.retry_entry_%s', 1 - v_pass.pass_table)::regclass;
 begin

@@ -1,4 +1,4 @@
-create or replace function sluice.create_group(queue_name text, group_name text, options jsonb default '{}')
+create or replace function sluice.create_group(log_name text, group_name text, options jsonb default '{}')
 returns boolean
 language plpgsql
 security definer
@@ -23,11 +23,11 @@ begin
             message = 'group name is empty',
             hint = 'pass a name for the share group';
     end if;
-    perform pgq._require_log(queue_name);
+    perform pgq._require_log(log_name);
     -- The lock of a registration; it also serializes creations.
-    select q.* into v_queue from pgq.queue as q where q.queue_name = create_group.queue_name for no key update;
+    select q.* into v_queue from pgq.queue as q where q.queue_name = create_group.log_name for no key update;
     select g.* into v_group from sluice.share_group as g where g.queue_id = v_queue.queue_id and g.group_name = create_group.group_name;
-    v_group.queue_name := queue_name;
+    v_group.log_name := log_name;
     v_wanted := sluice._group_settings(v_group, options);
     if found then
         select o.name into v_other
@@ -38,7 +38,7 @@ begin
         if found then
             raise exception using
                 errcode = 'SG004',
-                table = queue_name,
+                table = log_name,
                 constraint = group_name,
                 message = format('share group %L exists with another %s', group_name, v_other),
                 detail = format('It is %s.', coalesce(to_jsonb(v_group) ->> v_other, 'null')),
@@ -52,10 +52,10 @@ begin
     v_group.group_name := group_name;
     v_group.created_at := clock_timestamp();
     perform pgq._prepare_claims(v_queue.queue_id);
-    if pgq.register_consumer(queue_name, group_name) = 0 then
+    if pgq.register_consumer(log_name, group_name) = 0 then
         raise exception using
             errcode = 'SG004',
-            message = format('event log %L has a consumer %L already', queue_name, group_name),
+            message = format('event log %L has a consumer %L already', log_name, group_name),
             hint = 'choose another name, or unregister the consumer';
     end if;
     update pgq.subscriber as s

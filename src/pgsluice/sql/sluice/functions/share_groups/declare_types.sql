@@ -4,7 +4,7 @@
  *
  * A declaration is removed a week after it was last made, but not while events wait for its handler: see sluice._expire_types.
  */
-create or replace function sluice.declare_types(queue_name text, group_name text, app text, handlers text[], types text[])
+create or replace function sluice.declare_types(log_name text, group_name text, app text, handlers text[], types text[])
 returns text
 language plpgsql
 security definer
@@ -12,7 +12,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_bytes_max constant integer := 400; -- a longer type is shortened in sluice.waiting_event
-    v_group constant sluice.share_group := sluice._require_group(queue_name, group_name);
+    v_group constant sluice.share_group := sluice._require_group(log_name, group_name);
     v_long text;
 begin
     v_long := (select t.name from unnest(types) as t (name) where octet_length(t.name) > v_bytes_max limit 1);

@@ -1,4 +1,4 @@
-create or replace function sluice.drop_group(queue_name text, group_name text)
+create or replace function sluice.drop_group(log_name text, group_name text)
 returns boolean
 language plpgsql
 security definer
@@ -8,18 +8,18 @@ declare
     v_group sluice.share_group;
     v_claim sluice.claim;
 begin
-    perform pgq._require_log(queue_name);
+    perform pgq._require_log(log_name);
     select g.*
     into v_group
     from sluice.share_group as g
     join pgq.queue as q on q.queue_id = g.queue_id
-    where q.queue_name = drop_group.queue_name and g.group_name = drop_group.group_name;
+    where q.queue_name = drop_group.log_name and g.group_name = drop_group.group_name;
     if not found then
         return false;
     end if;
     -- Under the lock no claim is running. A session that waits for the lock finds this row, which marks the group as dropped. Its other ledger rows have no
     -- effect, and are removed when the ledgers are next emptied.
-    v_group := sluice._lock_group(queue_name, group_name);
+    v_group := sluice._lock_group(log_name, group_name);
     v_claim := sluice._last_claim(v_group.group_id);
     if v_claim.claim_id is not null then -- else its claims were removed by hand
         v_claim := sluice._next_claim(v_claim);
@@ -29,7 +29,7 @@ begin
     perform from pgq.subscriber as s where s.sub_key = v_group.sub_key for update;
     perform pgq._remove_subscribers(array[v_group.sub_key]);
     perform sluice.note_action(
-        'drop_group'::text, queue_name, jsonb_build_object('group_name', group_name), null::bigint, null::text
+        'drop_group'::text, log_name, jsonb_build_object('group_name', group_name), null::bigint, null::text
     );
     return true;
 end;

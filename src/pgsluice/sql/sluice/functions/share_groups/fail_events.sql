@@ -8,7 +8,7 @@
  * sluice.dead_letter.
  */
 create or replace function sluice.fail_events(
-    queue_name text, group_name text, claim_id bigint, failures jsonb, worker text default null, policy jsonb default null
+    log_name text, group_name text, claim_id bigint, failures jsonb, worker text default null, policy jsonb default null
 )
 returns table (ev_id bigint, outcome text, attempt integer, delay double precision)
 language plpgsql
@@ -18,7 +18,7 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    v_group constant sluice.share_group := sluice._require_group(queue_name, group_name);
+    v_group constant sluice.share_group := sluice._require_group(log_name, group_name);
     v_claim constant sluice.claim := sluice._hold_claim(v_group, claim_id);
     v_ev_ids constant bigint[] := array(select (f.failure ->> 'ev_id')::bigint from jsonb_array_elements(failures) as f (failure));
     v_policy sluice.retry_policy;

@@ -1,11 +1,11 @@
-create or replace function sluice.forget_types(queue_name text, group_name text, types text[])
+create or replace function sluice.forget_types(log_name text, group_name text, types text[])
 returns integer
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_group constant sluice.share_group := sluice._require_group(queue_name, group_name);
+    v_group constant sluice.share_group := sluice._require_group(log_name, group_name);
     v_removed integer;
 begin
     perform from sluice.share_group as g where g.group_id = v_group.group_id for no key update;
@@ -16,7 +16,7 @@ begin
     get diagnostics v_removed = row_count;
     perform sluice._store_types(v_group.group_id);
     perform sluice.note_action(
-        'forget_types'::text, queue_name, jsonb_build_object('group_name', group_name, 'types', types), v_removed::bigint, null::text
+        'forget_types'::text, log_name, jsonb_build_object('group_name', group_name, 'types', types), v_removed::bigint, null::text
     );
     return v_removed;
 end;

@@ -1,6 +1,6 @@
 -- Volatile: a STABLE function uses the snapshot of the caller's statement, which may see neither the emptied ledgers' rows nor their copy.
 create or replace function sluice.list_claims(
-    queue_name text, group_name text,
+    log_name text, group_name text,
     out claim_id bigint, out claimed_at timestamptz, out lease_until timestamptz, out events integer, out settled integer, out renewals integer
 )
 returns setof record
@@ -11,7 +11,7 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    v_group sluice.share_group := sluice._require_group(queue_name, group_name);
+    v_group sluice.share_group := sluice._require_group(log_name, group_name);
     v_last sluice.claim := sluice._last_claim(v_group.group_id);
 begin
     return query

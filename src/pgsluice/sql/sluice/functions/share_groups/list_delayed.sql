@@ -1,7 +1,7 @@
 -- Reads the returned entries and those of other logs between them: a log with few entries among millions of another log costs a scan of these.
 -- An entry that was committed after its due time is in no page: the next pass moves it.
 create or replace function sluice.list_delayed(
-    queue_name text, qty integer default 100, after_due_at timestamptz default null, after_delayed_id bigint default null
+    log_name text, qty integer default 100, after_due_at timestamptz default null, after_delayed_id bigint default null
 )
 returns table (
     delayed_id bigint, due_at timestamptz, ev_time timestamptz, ev_type text, ev_data text,
@@ -17,7 +17,7 @@ set max_parallel_workers_per_gather = 0
 set jit = off
 as $$
 declare
-    v_queue_id constant integer := (pgq._require_log(queue_name)).queue_id;
+    v_queue_id constant integer := (pgq._require_log(log_name)).queue_id;
     v_pass constant pgq.retry_pass := pgq._last_retry_pass();
     v_other constant oid := format('pgq.retry_entry_%s', 1 - v_pass.pass_table)::regclass;
     v_after_time timestamptz := v_pass.pass_time;

@@ -1,5 +1,5 @@
 create or replace function sluice.list_groups(
-    inout queue_name text default null, inout group_name text default null,
+    inout log_name text default null, inout group_name text default null,
     out lease interval, out max_attempts integer, out max_deliveries integer,
     out backoff text, out backoff_base interval, out backoff_max interval, out backoff_jitter boolean,
     out key text, out when_waiting text, out unhandled text, out lost text,
@@ -14,20 +14,20 @@ declare
     v_group sluice.share_group;
 begin
     if group_name is not null then
-        perform sluice._require_group(queue_name, group_name);
-    elsif queue_name is not null then
-        perform pgq._require_log(queue_name);
+        perform sluice._require_group(log_name, group_name);
+    elsif log_name is not null then
+        perform pgq._require_log(log_name);
     end if;
     for v_group in
         select g.*
         from sluice.share_group as g
-        where (list_groups.queue_name is null or g.queue_name = list_groups.queue_name)
+        where (list_groups.log_name is null or g.log_name = list_groups.log_name)
           and (list_groups.group_name is null or g.group_name = list_groups.group_name)
-        order by g.queue_name, g.group_name
+        order by g.log_name, g.group_name
     loop
         begin
             return query
-                select v_group.queue_name, v_group.group_name, v_group.lease, v_group.max_attempts, v_group.max_deliveries,
+                select v_group.log_name, v_group.group_name, v_group.lease, v_group.max_attempts, v_group.max_deliveries,
                     v_group.backoff, v_group.backoff_base, v_group.backoff_max, v_group.backoff_jitter,
                     v_group.key, v_group.when_waiting, v_group.unhandled, v_group.lost,
                     s.lag_events, s.lag_s, s.leased, s.retrying, s.dead

@@ -1,5 +1,5 @@
 -- A row for each declaration, and for each type without one that has waiting or unhandled events. The workers are those that run a handler of the type.
-create or replace function sluice.list_types(queue_name text, group_name text)
+create or replace function sluice.list_types(log_name text, group_name text)
 returns table (
     ev_type text, app text, handler text, declared_at timestamptz, workers bigint, waiting bigint, waiting_keys bigint, since timestamptz,
     accepted bigint, dead_lettered bigint, last_unhandled_at timestamptz
@@ -10,9 +10,9 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_group constant sluice.share_group := sluice._require_group(list_types.queue_name, list_types.group_name);
+    v_group constant sluice.share_group := sluice._require_group(list_types.log_name, list_types.group_name);
     v_claim constant sluice.claim := sluice._last_claim(v_group.group_id);
-    v_source constant text := lower(format('log %s group %s', list_types.queue_name, list_types.group_name));
+    v_source constant text := lower(format('log %s group %s', list_types.log_name, list_types.group_name));
 begin
     return query
         with declared as (

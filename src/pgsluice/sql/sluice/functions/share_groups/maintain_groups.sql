@@ -3,7 +3,7 @@
 --
 -- A group that is being claimed from does not need it. So its lock is only tried, and only if there is something to do: a row lock is a write.
 create or replace function sluice.maintain_groups(
-    queue_name text default null, out log_name text, out group_name text, out action text, out reason text
+    inout log_name text default null, out group_name text, out action text, out reason text
 )
 returns setof record
 language plpgsql
@@ -34,20 +34,20 @@ begin
             detail = 'It may not see the last claims.',
             hint = 'run the maintenance in a READ COMMITTED transaction';
     end if;
-    if queue_name is not null then
-        perform pgq._require_log(queue_name);
+    if log_name is not null then
+        perform pgq._require_log(log_name);
     end if;
     v_failed := array(
         select g.group_id
         from sluice.failure as f
-        join sluice.share_group as g on g.queue_name = f.queue_name and g.group_name = f.group_name
+        join sluice.share_group as g on g.log_name = f.queue_name and g.group_name = f.group_name
         where f.task = 'groups'
     );
     for v_group in
         select g.*
         from sluice.share_group as g
         join pgq.queue as q on q.queue_id = g.queue_id
-        where (maintain_groups.queue_name is null or q.queue_name = maintain_groups.queue_name)
+        where (maintain_groups.log_name is null or q.queue_name = maintain_groups.log_name)
           and g.lost is null
         order by case when v_is_many then random() end, q.queue_name, g.group_name
     loop

@@ -7,7 +7,7 @@
  * If many settled leases or other delayed events come first, the result is an earlier time, at which to call again.
  */
 create or replace function sluice.next_group_due(
-    queue_name text, group_name text, after timestamptz default null, types text[] default null, others boolean default false
+    log_name text, group_name text, after timestamptz default null, types text[] default null, others boolean default false
 )
 returns timestamptz
 language plpgsql
@@ -22,7 +22,7 @@ declare
     v_delayed_max constant integer := 1000;
     v_leases integer := 0;
     v_after constant timestamptz := coalesce(after, clock_timestamp());
-    v_group constant sluice.share_group := sluice._require_group(queue_name, group_name);
+    v_group constant sluice.share_group := sluice._require_group(log_name, group_name);
     v_claim constant sluice.claim := sluice._last_claim(v_group.group_id);
     v_member record;
     v_pass pgq.retry_pass;

@@ -1,11 +1,11 @@
-create or replace function sluice.note_unhandled(queue_name text, group_name text, outcome text, types text[], events bigint[])
+create or replace function sluice.note_unhandled(log_name text, group_name text, outcome text, types text[], events bigint[])
 returns void
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_group constant sluice.share_group := sluice._require_group(queue_name, group_name);
+    v_group constant sluice.share_group := sluice._require_group(log_name, group_name);
     v_is_accepted constant boolean := outcome = 'accept';
     v_types_max constant integer := 1000; -- a producer may invent types without end
 begin

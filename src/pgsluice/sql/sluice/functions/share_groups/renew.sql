@@ -1,4 +1,4 @@
-create or replace function sluice.renew(queue_name text, group_name text, claim_id bigint, lease interval default null)
+create or replace function sluice.renew(log_name text, group_name text, claim_id bigint, lease interval default null)
 returns timestamptz
 language plpgsql
 security definer
@@ -34,7 +34,7 @@ begin
           and coalesce(c.lease_until, '-infinity') > '-infinity'
         for no key update
     ) as c
-    where g.queue_name = renew.queue_name and g.group_name = renew.group_name
+    where g.log_name = renew.log_name and g.group_name = renew.group_name
     on conflict do nothing
     returning o.outcome_at + o.delay into v_lease_until;
     if found then
@@ -51,13 +51,13 @@ begin
           and coalesce(c.lease_until, '-infinity') > '-infinity'
         for no key update
     ) as c
-    where g.queue_name = renew.queue_name and g.group_name = renew.group_name
+    where g.log_name = renew.log_name and g.group_name = renew.group_name
     on conflict do nothing
     returning o.outcome_at + o.delay into v_lease_until;
     if found then
         return v_lease_until;
     end if;
-    v_group := sluice._require_group(queue_name, group_name);
+    v_group := sluice._require_group(log_name, group_name);
     v_claim := sluice._hold_claim(v_group, claim_id);
     -- A separate statement after the lock.
     select coalesce(max(o.outcome_no), 0) + 1, coalesce(sum(o.events), 0), greatest(

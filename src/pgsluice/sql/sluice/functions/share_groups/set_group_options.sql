@@ -1,11 +1,11 @@
-create or replace function sluice.set_group_options(queue_name text, group_name text, options jsonb)
+create or replace function sluice.set_group_options(log_name text, group_name text, options jsonb)
 returns text
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_group sluice.share_group := sluice._require_group(queue_name, group_name);
+    v_group sluice.share_group := sluice._require_group(log_name, group_name);
     v_new sluice.share_group;
     v_fixed text;
 begin

@@ -4,7 +4,7 @@
  *
  * Calls: sluice._stages, pgq.current_event_table. Writes: the logs' tables.
  */
-create or replace function sluice.insert_staged(queue_name text, stages bigint[], row_counts bigint[])
+create or replace function sluice.insert_staged(log_name text, stages bigint[], row_counts bigint[])
 returns bigint
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -20,7 +20,7 @@ declare
     v_inserted_all bigint := 0;
 begin
     for v_stage in
-        select * from sluice._stages(stages, row_counts, 'log'::text, queue_name)
+        select * from sluice._stages(stages, row_counts, 'log'::text, log_name)
     loop
         select string_agg(format('%I', k.name), ', ' order by k.position)
         into v_fields
@@ -33,7 +33,7 @@ begin
                 hint = 'send messages with sluice.send_staged';
         end if;
 
-        v_where := case when queue_name is null then 'where s.log = $1' else '' end;
+        v_where := case when log_name is null then 'where s.log = $1' else '' end;
         v_inserted := 0;
         foreach v_log in array v_stage.targets
         loop

@@ -31,7 +31,7 @@ grant execute on function sluice.unfinished_attempts(text, bigint[]) to sluice_a
  *
  * Calls: sluice._require_group, sluice._claimed_events. Reads: sluice.claim.
  */
-create or replace function sluice.unfinished_attempts(queue_name text, group_name text, claim_id bigint)
+create or replace function sluice.unfinished_attempts(log_name text, group_name text, claim_id bigint)
 returns setof bigint
 language plpgsql
 security definer
@@ -40,7 +40,7 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    v_group sluice.share_group := sluice._require_group(queue_name, group_name);
+    v_group sluice.share_group := sluice._require_group(log_name, group_name);
     v_claim sluice.claim;
 begin
     select c.* into v_claim from sluice.claim as c where c.group_id = v_group.group_id and c.claim_id = unfinished_attempts.claim_id;
