@@ -48,7 +48,7 @@ def setup() -> None:
             "create table shelf_note (place bigint generated always as identity, item integer, note text)"
         )
         log = EventLog(connection)
-        log.create_queue("stock_changes")
+        log.create("stock_changes")
         log.register_consumer("stock_changes", "shelf")
         log.capture("stock", "stock_changes")  # from now on, each row change inserts an event
 

@@ -62,7 +62,7 @@ def setup() -> None:
             queue.bind_topic(pattern, name)
         # `pgsluice maintain` drops archived messages after a week.
         queue.set_queue_options("readings", archive_retention=timedelta(days=7))
-        EventLog(connection).create_queue("parcels")
+        EventLog(connection).create("parcels")
         for group in ("billing", "shipping"):
             ShareGroup(connection, "parcels", group).create()
 

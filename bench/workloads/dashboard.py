@@ -126,7 +126,7 @@ def make(connection: psycopg.Connection[Any]) -> None:
         "select 'queue_0', n, 5, now(), '{}', 'failed', 'timeout of request ' || n "
         "from generate_series(1, 100000) as n"
     )
-    logs.create_queue(LOG)
+    logs.create(LOG)
     logs.register_consumer(LOG, CONSUMER)
     ShareGroup(connection, LOG, GROUP).create()
     connection.execute(

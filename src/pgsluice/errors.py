@@ -142,10 +142,10 @@ class ExportError(SluiceError):
 
 
 class LogNotFoundError(SluiceError):
-    """The event log does not exist; create it with `EventLog.create_queue`."""
+    """The event log does not exist; create it with `EventLog.create`."""
 
     _problem = "event log {0!r} does not exist"
-    _advice = "create it with create_queue({0!r})"
+    _advice = "create it with create({0!r})"
 
 
 class LogInUseError(SluiceError):

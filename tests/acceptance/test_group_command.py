@@ -21,7 +21,7 @@ def group(command):
 @pytest.fixture
 def connection(database_18):
     with database_18.connect() as connection:
-        EventLog(connection).create_queue("orders")
+        EventLog(connection).create("orders")
         yield connection
 
 
@@ -39,7 +39,7 @@ def test_a_group_is_created_listed_shown_and_dropped(group, connection):
     listed = json.loads(group("list", "--json").stdout)
     assert listed == [
         {
-            "queue_name": "orders",
+            "log_name": "orders",
             "group_name": name,
             "lag_events": 0,
             "lag_s": 0.0,

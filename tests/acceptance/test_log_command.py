@@ -40,7 +40,7 @@ def test_events_go_in_and_come_out_with_the_tick_that_follows(log, connection):
     assert log("consume", "changes", "audit").stdout == ""
 
     assert json.loads(log("tick", "changes", "--json").stdout) == [
-        {"queue_name": "changes", "tick_id": 2}
+        {"log_name": "changes", "tick_id": 2}
     ]
 
     events = printed(log("consume", "changes", "audit"))
@@ -130,7 +130,7 @@ def test_settings_are_shown_and_changed(log):
     shown = json.loads(log("show", "changes", "--json").stdout)
     assert len(shown.pop("segments")) == 3
     assert shown == {
-        "queue_name": "changes",
+        "log_name": "changes",
         "ticker_max_count": 7,
         "ticker_max_lag_s": 3.0,
         "ticker_idle_period_s": 60.0,
@@ -162,7 +162,7 @@ def test_logs_consumers_segments_and_captures_are_shown(log, connection):
     log("insert", "changes", "x")
 
     (listed,) = json.loads(log("list", "--json").stdout)
-    assert (listed["queue_name"], listed["last_tick_id"], listed["ev_new"]) == ("changes", 1, 1)
+    assert (listed["log_name"], listed["last_tick_id"], listed["ev_new"]) == ("changes", 1, 1)
     (consumer,) = json.loads(log("consumers", "changes", "--json").stdout)
     assert (consumer["consumer_name"], consumer["last_tick"]) == ("audit", 1)
     shown = json.loads(log("show", "changes", "--json").stdout)
@@ -181,7 +181,7 @@ def test_rotate_reports_the_rotated_tables(log):
 
     done = json.loads(log("tick", "changes", "--rotate", "--json").stdout)
 
-    assert done["ticks"] == [{"queue_name": "changes", "tick_id": 2}]
+    assert done["ticks"] == [{"log_name": "changes", "tick_id": 2}]
     assert "switched" in {step["action"] for step in done["rotation"]}
     assert "no ticks\nrotation:\n" in log("tick", "--rotate").stdout
 
@@ -192,7 +192,7 @@ def test_all_logs_are_ticked_where_something_is_new(log):
     assert log("tick").stdout == "no new ticks\n"
     log("insert", "b", "x")
 
-    assert json.loads(log("tick", "--json").stdout) == [{"queue_name": "b", "tick_id": 2}]
+    assert json.loads(log("tick", "--json").stdout) == [{"log_name": "b", "tick_id": 2}]
 
 
 def test_a_consumer_is_unregistered_and_a_log_dropped(log, connection):

@@ -44,7 +44,7 @@ def once(url, *options, code=0):
 def log(database_18):
     with database_18.connect() as connection:
         log = EventLog(connection)
-        log.create_queue("changes")
+        log.create("changes")
         log.register_consumer("changes", "c")
         yield log
 
@@ -112,7 +112,7 @@ def test_once_does_all_there_is_and_ends(database_18, log):
     steps = json.loads(once(database_18.url, "--json"))
     assert [step["task"] for step in steps] == ["retry", "tick"]
     assert delivered(log) == ["x"]
-    log.drop_queue("changes", force=True)
+    log.drop("changes", force=True)
     assert once(database_18.url) == "nothing to do\n"
 
 

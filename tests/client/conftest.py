@@ -105,9 +105,9 @@ class Clients:
         """Run a call that no client has."""
         return self._runner.run(call)
 
-    def share_group(self, queue_name: str, group_name: str) -> Any:
+    def share_group(self, log_name: str, group_name: str) -> Any:
         """Return the client of a share group, on the same source."""
-        return Blocking(self._share_groups(self.source._inner, queue_name, group_name), self.run)
+        return Blocking(self._share_groups(self.source._inner, log_name, group_name), self.run)
 
     def dead_letters(self, queue_name: str, consumer_name: str | None = None) -> Any:
         """Return the client of the dead letters of a queue, share group or consumer, on the same source."""

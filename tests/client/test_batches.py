@@ -90,7 +90,7 @@ def test_an_open_batch_is_described_and_a_finished_one_is_not(clients, log_name,
     info = clients.log.get_batch_info(batch_id)
 
     assert type(info) is BatchInfo
-    assert (info.queue_name, info.consumer_name) == (log_name, "c")
+    assert (info.log_name, info.consumer_name) == (log_name, "c")
     assert (info.prev_tick_id, info.tick_id) == (1, 2)
     assert timedelta(0) <= info.lag < SOON
     clients.log.finish_batch(batch_id)

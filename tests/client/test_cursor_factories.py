@@ -25,7 +25,7 @@ def test_clients_work_on_a_connection_with_raw_cursors_and_rows_as_dictionaries(
     caller.queue.create("raw")
     caller.queue.send("raw", {"percent": "%s"})
     (message,) = caller.queue.read("raw", 30)
-    caller.log.create_queue("raw")
+    caller.log.create("raw")
     caller.log.register_consumer("raw", "c")
     caller.log.insert_many("raw", [NewEvent("t", str(n)) for n in range(COPY_FROM_EVENTS)])
     caller.log.force_tick("raw")

@@ -292,7 +292,7 @@ def test_they_stay_if_their_log_takes_no_events(clients, dead, observer):
     )
     with pytest.raises(LogStateError):
         dead.letters.redrive_matching()
-    clients.log.drop_queue(dead.queue_name, force=True)
+    clients.log.drop(dead.queue_name, force=True)
     with pytest.raises(LogNotFoundError):
         dead.letters.redrive_matching()
 

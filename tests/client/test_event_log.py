@@ -37,19 +37,19 @@ def batch_of(clients, log_name):
 def test_a_log_is_created_once_and_dropped_once(clients, log_name):
     other = f"{log_name}_other"
 
-    assert clients.log.create_queue(other) is True
-    assert clients.log.create_queue(other) is False
-    assert clients.log.drop_queue(other) is None
+    assert clients.log.create(other) is True
+    assert clients.log.create(other) is False
+    assert clients.log.drop(other) is None
     with pytest.raises(LogNotFoundError):
-        clients.log.drop_queue(other)
+        clients.log.drop(other)
 
 
 def test_a_log_with_consumers_is_dropped_only_by_force(clients, log_name):
     clients.log.register_consumer(log_name, "c")
 
     with pytest.raises(LogInUseError):
-        clients.log.drop_queue(log_name)
-    clients.log.drop_queue(log_name, force=True)
+        clients.log.drop(log_name)
+    clients.log.drop(log_name, force=True)
 
     assert clients.log.get_queue_info(log_name) == []
     assert clients.log.get_consumer_info(log_name) == []
@@ -107,7 +107,7 @@ def test_all_logs_that_are_due_are_ticked_and_counted(make, database_18):
     assert log.ticker_all() == 0
     with database_18.connect() as connection:
         for name in ("a", "b", "c"):
-            log.create_queue(name)
+            log.create(name)
         connection.execute("update pgq.queue set queue_ticker_max_count = 1")
     log.insert_event("a", "t", "x")
     log.insert_event("c", "t", "x")
@@ -131,7 +131,7 @@ def test_the_state_of_a_log_is_reported(clients, log_name):
     (info,) = clients.log.get_queue_info(log_name)
 
     assert type(info) is LogInfo
-    assert (info.queue_name, info.queue_ticker_max_count, info.ev_new) == (log_name, 1, 1)
+    assert (info.log_name, info.queue_ticker_max_count, info.ev_new) == (log_name, 1, 1)
     assert info.last_tick_id == 1
     assert timedelta(0) <= info.ticker_lag < SOON
     assert clients.log.get_queue_info("nope") == []
@@ -140,14 +140,14 @@ def test_the_state_of_a_log_is_reported(clients, log_name):
 def test_all_logs_and_consumers_are_reported_by_name(make, database_18):
     log = make.connection(database_18.url, autocommit=True).log
     for name in ("b", "a"):
-        log.create_queue(name)
+        log.create(name)
         log.register_consumer(name, "y")
         log.register_consumer(name, "x")
 
-    assert [info.queue_name for info in log.get_queue_info()] == ["a", "b"]
-    consumers = [(info.queue_name, info.consumer_name) for info in log.get_consumer_info()]
+    assert [info.log_name for info in log.get_queue_info()] == ["a", "b"]
+    consumers = [(info.log_name, info.consumer_name) for info in log.get_consumer_info()]
     assert consumers == [("a", "x"), ("a", "y"), ("b", "x"), ("b", "y")]
-    assert [info.queue_name for info in log.get_consumer_info(None, "x")] == ["a", "b"]
+    assert [info.log_name for info in log.get_consumer_info(None, "x")] == ["a", "b"]
 
 
 def test_the_position_of_a_consumer_is_reported(clients, log_name, batch_of):
@@ -171,12 +171,12 @@ def test_the_position_of_a_consumer_is_reported(clients, log_name, batch_of):
         lambda log: log.insert_event("nope", "t", "x"),
         lambda log: log.register_consumer("nope", "c"),
         lambda log: log.ticker("nope"),
-        lambda log: log.drop_queue("nope"),
+        lambda log: log.drop("nope"),
     ],
-    ids=["insert_event", "register_consumer", "ticker", "drop_queue"],
+    ids=["insert_event", "register_consumer", "ticker", "drop"],
 )
 def test_a_log_that_does_not_exist_is_an_error_with_a_hint(clients, call):
-    with pytest.raises(LogNotFoundError, match="create_queue|get_queue_info") as caught:
+    with pytest.raises(LogNotFoundError, match=r"create it with create\(") as caught:
         call(clients.log)
 
     assert caught.value.sqlstate == "PQ001"

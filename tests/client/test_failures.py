@@ -58,7 +58,7 @@ def tcp_server(servers_folder):
         lambda clients: clients.queue.send("q", 1),
         lambda clients: clients.queue.read("q", 30),
         lambda clients: clients.queue.release("q", 1, 1),
-        lambda clients: clients.log.create_queue("l"),
+        lambda clients: clients.log.create("l"),
         lambda clients: clients.log.ticker_all(),
         lambda clients: clients.log.insert_event("l", "t", "x"),
         lambda clients: clients.share_group("l", "g").claim(),
@@ -349,7 +349,7 @@ def test_each_sqlstate_that_the_server_raises_gets_its_class_its_words_and_its_h
 def test_a_wrong_argument_is_named_with_the_method_that_helps(make, own_url, call, kind, words):
     clients = make.pool(own_url)
     clients.queue.create("q")
-    clients.log.create_queue("l")
+    clients.log.create("l")
 
     with pytest.raises(kind) as caught:
         call(clients)

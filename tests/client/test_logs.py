@@ -77,10 +77,10 @@ def test_consumer_lag_is_reported(clients, log_name):
     (state,) = clients.log.list_consumers(log_name)
 
     assert type(state) is ConsumerState
-    assert (state.queue_name, state.consumer_name, state.last_tick) == (log_name, "c", 1)
+    assert (state.log_name, state.consumer_name, state.last_tick) == (log_name, "c", 1)
     assert state.lag_events == 2
     assert (state.open_batch, state.is_keeper, state.lost) == (None, False, None)
-    assert log_name in {each.queue_name for each in clients.log.list_consumers()}
+    assert log_name in {each.log_name for each in clients.log.list_consumers()}
 
 
 def test_options_are_set_and_returned(clients, log_name):
@@ -164,7 +164,7 @@ def test_subconsumer_with_an_open_batch_is_removed_only_with_close_batch(clients
 def test_every_log_with_something_new_is_ticked(make, database_18):
     log = make.pool(database_18.url).log
     for name in ("a", "b", "c"):
-        log.create_queue(name)
+        log.create(name)
     log.insert_event("a", "t", "x")
     log.insert_event("c", "t", "x")
 
@@ -253,6 +253,6 @@ def test_figures_of_a_log_are_returned(clients, log_name):
 
     (state,) = clients.log.list_log_states(search=log_name)
 
-    assert (state.queue_name, state.last_tick_id, state.ev_new) == (log_name, tick_id, 0)
+    assert (state.log_name, state.last_tick_id, state.ev_new) == (log_name, tick_id, 0)
     assert state.newest_ev_id >= 2
     assert clients.log.list_log_states(after_name=log_name, search=log_name, qty=1) == []

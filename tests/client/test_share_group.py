@@ -87,7 +87,7 @@ def test_options_are_kept_as_they_were_given(clients, log_name):
     info = group.info()
     assert type(info) is GroupInfo
     assert info == GroupInfo(
-        queue_name=log_name,
+        log_name=log_name,
         group_name="g",
         lease=timedelta(seconds=0.5),
         max_attempts=2,
@@ -172,12 +172,12 @@ def test_a_group_starts_at_the_end_the_beginning_a_tick_or_a_time(clients, log_n
 def test_groups_of_one_log_and_of_all_are_listed_by_name(make, database_18):
     clients = make.pool(database_18.url)
     for log_name in ("b", "a"):
-        clients.log.create_queue(log_name)
+        clients.log.create(log_name)
         for group_name in ("y", "x"):
             clients.share_group(log_name, group_name).create()
 
-    def listed(*queue_name):
-        return [(info.queue_name, info.group_name) for info in clients.log.list_groups(*queue_name)]
+    def listed(*log_name):
+        return [(info.log_name, info.group_name) for info in clients.log.list_groups(*log_name)]
 
     assert listed("b") == [("b", "x"), ("b", "y")]
     assert listed() == [("a", "x"), ("a", "y"), ("b", "x"), ("b", "y")]
@@ -433,13 +433,13 @@ def test_a_group_or_a_log_that_does_not_exist_is_an_error_with_a_hint(clients, l
         call(clients.share_group(log_name, "nope"))
     assert caught.value.sqlstate == "SG001"
 
-    with pytest.raises(LogNotFoundError, match="'nope' does not exist.*create_queue"):
+    with pytest.raises(LogNotFoundError, match="'nope' does not exist.*create it with create"):
         call(clients.share_group("nope", "g"))
 
 
 @pytest.mark.parametrize("method", ["create", "drop"])
 def test_a_group_of_a_log_that_does_not_exist_is_neither_made_nor_dropped(clients, method):
-    with pytest.raises(LogNotFoundError, match="'nope' does not exist.*create_queue"):
+    with pytest.raises(LogNotFoundError, match="'nope' does not exist.*create it with create"):
         getattr(clients.share_group("nope", "g"), method)()
 
 

@@ -14,7 +14,7 @@ from pgsluice.errors import ConnectionFailedError
 def test_lost_connection_raises_and_leaves_no_open_cursor(database):
     with database.connect() as observer, database.connect() as connection:
         log = EventLog(connection)
-        log.create_queue("changes")
+        log.create("changes")
         log.register_consumer("changes", "lake")
         log.insert_many("changes", [NewEvent("t", str(n)) for n in range(5000)])
         log.log_tick("changes")

@@ -121,7 +121,7 @@ def test_no_method_of_a_log_ends_the_callers_transaction(caller, log_name, obser
     other_log = f"{log_name}_mine"
     xid = caller.value("select pg_current_xact_id()::text")
 
-    caller.log.create_queue(other_log)
+    caller.log.create(other_log)
     caller.log.register_consumer(other_log, "c")
     caller.log.insert_event(other_log, "t", "x")
     caller.log.ticker_all()

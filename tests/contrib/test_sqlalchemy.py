@@ -169,7 +169,7 @@ def test_messages_and_batches_read_through_a_session_have_python_objects(engine,
         [message] = WorkQueue(session).read(queue, vt=30)
         assert message.message == {"text": "é", "n": [1, None]}
         assert message.enqueued_at.tzinfo is not None
-        EventLog(session).create_queue(queue)
+        EventLog(session).create(queue)
         session.rollback()
 
 

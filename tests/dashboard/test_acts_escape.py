@@ -40,7 +40,7 @@ def make_evil(connection):
     work.read(QUEUE, 600, 1)
     connection.execute("select sluice.reject(%s, 1, 1, %s, %s)", (QUEUE, EVIL, EVIL))
     work.send_batch(QUEUE, [EVIL] * 4)
-    logs.create_queue(EVIL)
+    logs.create(EVIL)
     logs.register_consumer(EVIL, EVIL)
     connection.execute("select sluice.schedule(%s, %s, '{}', every => '1 day')", (EVIL, QUEUE))
     connection.execute("select sluice.create_group(%s, %s)", (EVIL, GROUP_NAME))

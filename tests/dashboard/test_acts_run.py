@@ -276,7 +276,7 @@ def test_destructive_acts_warn(alice):
 def test_question_has_the_number_and_the_command(acting, work, logs):
     work.create("big orders")
     work.send_batch("big orders", list(range(7)))
-    logs.create_queue("audit")
+    logs.create("audit")
     logs.register_consumer("audit", "billing")
 
     shown = acting.get("/act/purge_queue", params={"queue": "big orders"}).text

@@ -35,7 +35,7 @@ def sampled(connection, work, logs):
     work.read("orders", 60)
     connection.execute("select sluice.reject('orders', 1, 1, 'bad')")
     work.send("orders", 1)
-    logs.create_queue("audit")
+    logs.create("audit")
     logs.register_consumer("audit", "etl")
     ShareGroup(connection, "audit", "mailer").create(start="earliest")
     runner, pid = Runner(connection), connection.info.backend_pid

@@ -67,7 +67,7 @@ def letters(request, connection, work, logs):
     """Dead letters 1 to 5 of a queue or group: 1, 2 and 5 of one error, 3 of another, 4 of none."""
     letters = request.param
     if letters.is_of_group:
-        logs.create_queue("orders")
+        logs.create("orders")
         ShareGroup(connection, "orders", "mailer").create()
     else:
         work.create("orders")
@@ -101,7 +101,7 @@ def letters(request, connection, work, logs):
 @pytest.fixture
 def mailer(connection, logs):
     """A share group of the log `audit`, with events 1 to 4 rejected, of two errors, and event 5 claimed."""
-    logs.create_queue("audit")
+    logs.create("audit")
     group = ShareGroup(connection, "audit", "mailer")
     group.create()
     for number in range(5):

@@ -10,7 +10,7 @@ SCRIPT = "<script>alert(1)</script>"
 @pytest.fixture
 def audit(logs):
     """The log `audit` with 120 events, 60 per tick."""
-    logs.create_queue("audit")
+    logs.create("audit")
     logs.register_consumer("audit", "etl")
     for start in (1, 61):
         for number in range(start, start + 60):
@@ -104,7 +104,7 @@ def test_long_data_is_cut_and_downloaded_whole(client, audit):
 
 
 def test_scripts_in_names_and_data_are_escaped(client, logs):
-    logs.create_queue(SCRIPT)
+    logs.create(SCRIPT)
     logs.insert_event(SCRIPT, SCRIPT, f'{{"{SCRIPT}": "{SCRIPT}"}}', ev_extra1=SCRIPT)
 
     for path in ("/events", "/event"):
@@ -123,7 +123,7 @@ def test_scripts_in_names_and_data_are_escaped(client, logs):
     ],
 )
 def test_hidden_keys_are_hidden_in_lists_details_and_files(opened, logs, data):
-    logs.create_queue("audit")
+    logs.create("audit")
     logs.insert_event("audit", "t", data, ev_extra2=data)
     client = opened(hidden_keys=["card"])
 
@@ -136,7 +136,7 @@ def test_hidden_keys_are_hidden_in_lists_details_and_files(opened, logs, data):
 
 
 def test_hook_gets_data_as_json_or_text(opened, logs):
-    logs.create_queue("audit")
+    logs.create("audit")
     logs.insert_event("audit", "t", '{"n": 471108154711}')
     logs.insert_event("audit", "t", "text 471108154711")
     client = opened(redact=lambda name, value: f"{name} {type(value).__name__}")

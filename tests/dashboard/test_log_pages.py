@@ -12,7 +12,7 @@ SCRIPT = "<script>alert(1)</script>"
 @pytest.fixture
 def audit(logs, connection):
     """The log `audit` with a consumer and a share group that are 5 events behind, with samples of 10 minutes."""
-    logs.create_queue("audit")
+    logs.create("audit")
     logs.register_consumer("audit", "etl")
     ShareGroup(connection, "audit", "mailer").create(start="earliest")
     for number in range(5):
@@ -32,7 +32,7 @@ def test_no_log_names_the_command_that_creates_one(client):
 
 
 def test_logs_are_shown_with_the_reader_that_is_furthest_behind(client, audit):
-    audit.create_queue("other")
+    audit.create("other")
 
     text = client.get("/logs").text
 
@@ -102,7 +102,7 @@ def test_log_that_does_not_exist_is_not_found(client):
 
 
 def test_names_are_escaped(client, logs, connection):
-    logs.create_queue(SCRIPT)
+    logs.create(SCRIPT)
     logs.register_consumer(SCRIPT, SCRIPT)
     ShareGroup(connection, SCRIPT, f"{SCRIPT}2").create(start="earliest")
     logs.insert_event(SCRIPT, SCRIPT, SCRIPT)

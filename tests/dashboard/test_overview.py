@@ -55,7 +55,7 @@ def test_name_of_a_queue_is_escaped(client, work):
 
 
 def test_reader_that_is_behind_has_a_link_to_its_page(client, logs, connection):
-    logs.create_queue("audit")
+    logs.create("audit")
     logs.register_consumer("audit", "etl")
     ShareGroup(connection, "audit", "mailer").create(start="earliest")
     logs.insert_event("audit", "t", "1")
@@ -136,7 +136,7 @@ def test_queue_without_figures_is_named_as_such(client, connection, work):
 
 def test_changes_of_the_last_ten_minutes_are_listed_newest_first(client, connection, work, logs):
     work.create("orders")
-    logs.create_queue("audit")
+    logs.create("audit")
     logs.register_consumer("audit", "etl")
     for worker_id, uptime in (("old", "1 hour"), ("new", "1 minute"), ("gone", "2 hours")):
         connection.execute(REPORT, (worker_id, uptime))

@@ -18,7 +18,7 @@ def run_pipeline(connection, logs):
     """Hold the consumer of a pipeline in the test's session, 3 events behind."""
 
     def run(log="audit", consumer="lake", lake="s3://bucket/lake"):
-        logs.create_queue(log)
+        logs.create(log)
         logs.register_consumer(log, consumer)
         runner, pid = Runner(connection), connection.info.backend_pid
         runner.run(pipelines.hold_pipeline(log, consumer, "events", lake, pid))
@@ -62,7 +62,7 @@ def test_pipeline_is_explained_with_its_position(client, run_pipeline):
 
 
 def test_missing_pipeline_is_not_found(client, logs):
-    logs.create_queue("audit")
+    logs.create("audit")
 
     assert client.get("/pipeline?log=audit&consumer=x").status_code == 404
     assert client.get("/pipeline?log=x&consumer=x").status_code == 404

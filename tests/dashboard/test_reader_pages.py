@@ -15,7 +15,7 @@ SCRIPT = "<script>alert(1)</script>"
 @pytest.fixture
 def audit(logs):
     """The log `audit` with the consumer `etl`, 5 events behind."""
-    logs.create_queue("audit")
+    logs.create("audit")
     logs.register_consumer("audit", "etl")
     for number in range(5):
         logs.insert_event("audit", f"key-{number % 2}", f"{number}")
@@ -117,7 +117,7 @@ def test_group_that_was_dropped_is_shown_while_it_has_dead_letters(client, audit
 
 
 def test_names_are_escaped(client, logs, connection):
-    logs.create_queue(SCRIPT)
+    logs.create(SCRIPT)
     logs.register_consumer(SCRIPT, SCRIPT)
     group = ShareGroup(connection, SCRIPT, f"g{SCRIPT}")
     group.create(start="earliest", key="ev_type", when_waiting="park")

@@ -15,7 +15,7 @@ SCRIPT = "<script>alert(1)</script>"
 def schedules(connection, work, logs):
     """The schedules `waits`, `paused`, `late`, `failing` and `event`."""
     work.create("orders")
-    logs.create_queue("audit")
+    logs.create("audit")
     schedules = Schedules(connection)
     for name in ("waits", "paused", "late", "failing"):
         schedules.schedule(

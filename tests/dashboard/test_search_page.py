@@ -35,7 +35,7 @@ def shop(connection, work, logs):
     work.send("old", {"order": 41_003})
     _reject(connection, "old", 1)
     work.drop_queue("old")
-    logs.create_queue("audit")
+    logs.create("audit")
     ShareGroup(connection, "audit", "mailer").create()
     for consumer, data in (("mailer", '{"order": 41003}'), ("gone", f"order=41003&card={SECRET}")):
         connection.execute(

@@ -55,7 +55,7 @@ async def test_queues_logs_and_workers_work_in_a_database_in_latin1(make_url):
         with pytest.raises(PayloadError, match="has no equivalent in encoding"):
             queue.send("jobs", {"n": "東京"})
         queue.send("jobs", {"n": "Zürich"})
-        log.create_queue("log")
+        log.create("log")
         group = ShareGroup(connection, "log", "group")
         group.create(key="ev_data")
         log.insert_event("log", "t", "ü" * 600)
@@ -81,7 +81,7 @@ def test_dead_letters_of_consumers_and_reports_are_stored_in_a_database_in_latin
     with pgsluice.connect(url, autocommit=True) as connection:
         schema.install(connection)
         log = EventLog(connection)
-        log.create_queue("log")
+        log.create("log")
         log.register_consumer("log", "batches")
         log.insert_event("log", "t", "Zürich")
         log.log_tick("log")

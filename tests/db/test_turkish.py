@@ -32,7 +32,7 @@ def test_queues_logs_and_schedules_work_under_turkish_rules_for_letters(turkish)
         queue.send(name, {"name": name})
         (message,) = queue.read(name)
         assert queue.archive(name, message.msg_id)
-    log.create_queue("INSERTS")
+    log.create("INSERTS")
     turkish.execute("select pgq.grant_perms('INSERTS')")
     turkish.execute(
         "select sluice.schedule('FRIDAY', 'ISTANBUL', '{}'::jsonb, cron => '0 9 * * FRI', time_zone => 'EUROPE/ISTANBUL')"

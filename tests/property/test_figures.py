@@ -148,7 +148,7 @@ class LogTraffic:
     ) -> None:
         self.connection, self.other, self.dice = connection, other, random.Random(seed)
         self.log = EventLog(connection)
-        self.log.create_queue("l")
+        self.log.create("l")
         self.log.register_consumer("l", "c")
         connection.execute(
             "update pgq.queue set queue_ticker_max_lag = '0', queue_ticker_idle_period = '0'"

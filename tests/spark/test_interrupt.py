@@ -47,7 +47,7 @@ def test_interrupted_start_of_spark_ends_in_seconds_and_leaves_no_java(
     queue = WorkQueue(db)
     queue.create("orders")
     queue.archive_batch("orders", queue.send_batch("orders", [1, 2, 3]))
-    EventLog(db).create_queue("changes")
+    EventLog(db).create("changes")
     arguments, code = COMMANDS[kind]
     command = [sys.executable, "-m", "pgsluice", "pipeline", "run", *arguments]
 

@@ -38,7 +38,7 @@ class World:
         self.database, self.clock, self.dice = database, clock, random.Random(seed)
         self.connect()
         self.work.create(QUEUE)
-        self.log.create_queue(LOG)
+        self.log.create(LOG)
         self.log.register_consumer(LOG, CONSUMER)
         self.group.create(start="earliest", lease_s=LEASE_S)
         self.connection.execute(

@@ -174,7 +174,7 @@ def _other_queues(connection: psycopg.Connection) -> None:
 
 def _log(connection: psycopg.Connection) -> None:
     log = EventLog(connection)
-    log.create_queue("changes")
+    log.create("changes")
     connection.execute(
         "update pgq.queue set queue_ticker_max_lag = '0', queue_ticker_idle_period = '0'"
     )

@@ -45,7 +45,7 @@ def test_every_error_survives_pickling_and_copying_with_its_sqlstate(kind, sqlst
         ),
         (
             errors.LogNotFoundError(names=("l",)),
-            "event log 'l' does not exist; create it with create_queue('l')",
+            "event log 'l' does not exist; create it with create('l')",
             "event log 'l' does not exist; create it with: pgsluice log create l",
         ),
         (

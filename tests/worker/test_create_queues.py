@@ -40,7 +40,7 @@ def app(worker_url, names):
 
 def existing(observer, names):
     queues = {each.queue_name for each in WorkQueue(observer).list_queues()}
-    logs = {each.queue_name for each in EventLog(observer).get_queue_info()}
+    logs = {each.log_name for each in EventLog(observer).get_queue_info()}
     return [name in queues | logs for name in names]
 
 

@@ -44,7 +44,7 @@ NEVER_S = 600.0
 @pytest.fixture
 def log_name(observer):
     name = f"events_{next(_names)}"
-    EventLog(observer).create_queue(name)
+    EventLog(observer).create(name)
     EventLog(observer).register_consumer(name, "c")
     return name
 
@@ -123,7 +123,7 @@ def test_a_batch_handler_gets_the_batch_and_its_events(consuming, observer, log_
 
     def handler(connection, batch):
         events = yield batch.events(fetch_qty=1)
-        seen.append((batch.queue_name, batch.consumer_name, [event.ev_id for event in events]))
+        seen.append((batch.log_name, batch.consumer_name, [event.ev_id for event in events]))
         batch.retry(events[1], delay_s=60)
 
     (done,) = consuming.once(log_name, "c", on_batch=handler)

@@ -206,7 +206,7 @@ async def test_an_event_whose_session_was_terminated_does_not_count(
 ):
     log_name = f"log_{queue_name}"
     log = EventLog(observer)
-    log.create_queue(log_name)
+    log.create(log_name)
     attempts = []
     route = {"group": "readers"} if is_group else {"consumer": "reader"}
 

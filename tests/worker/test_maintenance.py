@@ -24,7 +24,7 @@ def own_pool(database_18):
 def log(own_pool):
     """A log with an event to retry and a segment to rotate."""
     log = EventLog(own_pool)
-    log.create_queue("changes")
+    log.create("changes")
     log.register_consumer("changes", "c")
     ev_id = log.insert_event("changes", "t", "x")
     log.log_tick("changes")

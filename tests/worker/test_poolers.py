@@ -103,7 +103,7 @@ async def test_behind_a_pooler_of_transactions_each_event_has_one_effect(
     app = App(poolers["transaction"], name="tests")
     log_name = f"log_{queue_name}"
     log = EventLog(observer)
-    log.create_queue(log_name)
+    log.create(log_name)
     route = {"group": "readers"} if is_group else {"consumer": "reader"}
 
     @app.handler(log=log_name, name="tested", **route)

@@ -151,7 +151,7 @@ async def test_times_of_calls_are_reported_by_handler_with_the_slowest(
     log_name, many = f"log_{queue_name}", f"many_{queue_name}"
     log, work, operations = EventLog(observer), WorkQueue(observer), Operations(observer)
     work.create(many)
-    log.create_queue(log_name)
+    log.create(log_name)
     log.register_consumer(log_name, "c")
     ShareGroup(observer, log_name, "g").create(start="earliest")
     app = App(worker_url, name=f"app {queue_name}")
@@ -211,7 +211,7 @@ async def test_event_in_a_batch_is_listed_with_its_consumer(
     go = asyncio.Event()
     log_name = f"log_{queue_name}"
     log = EventLog(observer)
-    log.create_queue(log_name)
+    log.create(log_name)
     log.register_consumer(log_name, "c")
     ev_id = log.insert_event(log_name, "t", "1")
     log.force_tick(log_name)

@@ -115,7 +115,7 @@ async def test_a_restart_costs_no_attempt(crashing_server, style):
 @pytest.mark.slow
 def test_a_ticker_ticks_and_outlives_a_crash(crashing_server, pool):
     with psycopg.connect(crashing_server.url(), autocommit=True) as connection:
-        EventLog(connection).create_queue("ticked")
+        EventLog(connection).create("ticked")
         connection.execute("update pgq.queue set queue_ticker_max_count = 1")
         EventLog(connection).register_consumer("ticked", "c")
 
@@ -158,7 +158,7 @@ def test_a_consumer_outlives_a_crash_and_every_event_has_one_effect(crashing_ser
     count, name = 300, f"crash_{style}"
     with psycopg.connect(crashing_server.url(), autocommit=True) as connection:
         log = EventLog(connection)
-        log.create_queue(name)
+        log.create(name)
         log.register_consumer(name, "c")
         connection.execute(f"create table effect_{style} (ev_id bigint)")
         for _ in range(10):
@@ -206,7 +206,7 @@ def test_a_consumer_outlives_a_crash_and_every_event_has_one_effect(crashing_ser
 @pytest.mark.slow
 def test_maintenance_outlives_a_crash(crashing_server, pool):
     with psycopg.connect(crashing_server.url(), autocommit=True) as connection:
-        EventLog(connection).create_queue("kept")
+        EventLog(connection).create("kept")
         EventLog(connection).set_queue_config("kept", "rotation_period", "0")
     segment = "select queue_cur_table from pgq.queue where queue_name = 'kept'"
 

@@ -193,7 +193,7 @@ def test_a_delayed_event_of_an_earlier_transaction_is_appended_once(worker_url):
             log.maint_retry_events()
             two = [each.payload.id for each in sent(mail, connection=connection)]
         finally:
-            log.drop_queue("sent_events", force=True)
+            log.drop("sent_events", force=True)
 
     assert (one, two) == ([1], [1, 2])
 
@@ -201,7 +201,7 @@ def test_a_delayed_event_of_an_earlier_transaction_is_appended_once(worker_url):
 def test_an_event_that_a_consumer_retries_is_redelivered_after_its_delay(worker_url):
     with psycopg.connect(worker_url, autocommit=True) as connection:
         log = EventLog(connection)
-        log.create_queue("sent_retried")
+        log.create("sent_retried")
         try:
             log.register_consumer("sent_retried", "one")
             ev_id = log.insert_event("sent_retried", "a", "b")
@@ -214,7 +214,7 @@ def test_an_event_that_a_consumer_retries_is_redelivered_after_its_delay(worker_
             batch_id = log.next_batch("sent_retried", "one")
             events = log.get_batch_events(batch_id)
         finally:
-            log.drop_queue("sent_retried", force=True)
+            log.drop("sent_retried", force=True)
 
     assert [(event.ev_id, event.ev_retry) for event in events] == [(ev_id, 1)]
 

@@ -88,7 +88,7 @@ async def test_worker_handles_messages_and_events_under_settings_of_the_database
     app, seen = App(odd_url, name="tests"), []
     WorkQueue(admin).create("jobs")
     log = EventLog(admin)
-    log.create_queue("events")
+    log.create("events")
     log.register_consumer("events", "batches")
     ShareGroup(admin, "events", "group").create()
     settings = show(*FORMS, "transaction_isolation", "statement_timeout", "idle_session_timeout")
@@ -248,7 +248,7 @@ def test_pool_asks_a_pooler_that_refuses_options_only_once():
 
 
 def test_maintenance_completes_under_settings_of_the_database(odd_url, admin):
-    EventLog(admin).create_queue("events")
+    EventLog(admin).create("events")
     with ConnectionPool(
         odd_url, connection_class=SluiceConnection, min_size=1, max_size=2, open=True
     ) as pool:
@@ -271,7 +271,7 @@ async def test_worker_and_maintenance_are_read_committed_behind_a_pooler_that_re
             WorkQueue(connection).create("jobs")
             WorkQueue(connection).send("jobs", 1)
             log = EventLog(connection)
-            log.create_queue("events")
+            log.create("events")
             ShareGroup(connection, "events", "group").create()
             log.insert_event("events", "t", "2")
             log.log_tick("events")

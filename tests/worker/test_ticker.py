@@ -24,10 +24,10 @@ def log(observer):
     """A log whose own settings allow a tick only after an hour."""
     name = f"ticked_{next(_names)}"
     log = EventLog(observer)
-    log.create_queue(name)
+    log.create(name)
     log.set_queue_config(name, "ticker_max_lag", "1 hour")
     yield name
-    log.drop_queue(name, force=True)
+    log.drop(name, force=True)
 
 
 def last_tick(observer, log):
@@ -75,7 +75,7 @@ def test_rolled_back_events_do_not_count_as_events_without_a_tick_for_ever(pool,
     with running(Ticker(pool)):
         wait_until(lambda: new_ids() == 0, "a tick with the number of the event")
         ticks = last_tick(observer, log)
-    assert [tick.queue_name for tick in Ticker(pool).run_once()] == []
+    assert [tick.log_name for tick in Ticker(pool).run_once()] == []
     assert last_tick(observer, log) == ticks
 
 
@@ -123,7 +123,7 @@ def test_logs_that_are_paused_are_left_alone(pool, observer, log):
 
     EventLog(observer).set_queue_config(log, "ticker_paused", "false")
     (tick,) = Ticker(pool).run_once()
-    assert (tick.queue_name, tick.tick_id) == (log, 2)
+    assert (tick.log_name, tick.tick_id) == (log, 2)
     assert rows(observer, "select * from pgq.ticker(%s)", log) == [(None,)]
 
 

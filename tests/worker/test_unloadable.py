@@ -95,7 +95,7 @@ async def test_an_event_that_cannot_be_loaded_is_dead_lettered_and_the_others_ar
     app = App(worker_url)
     log_name = f"log_{queue_name}"
     log = EventLog(observer)
-    log.create_queue(log_name)
+    log.create(log_name)
     ShareGroup(observer, log_name, "mailers").create(key="$.k")
     handled = []
 
@@ -119,7 +119,7 @@ async def test_a_consumer_handles_an_event_with_an_infinite_time(worker_url, obs
     app = App(worker_url)
     log_name = f"log_{queue_name}"
     log = EventLog(observer)
-    log.create_queue(log_name)
+    log.create(log_name)
     log.register_consumer(log_name, "ledger")
     handled = []
 

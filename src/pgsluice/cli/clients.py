@@ -159,10 +159,10 @@ def check_queue_exists(work: WorkQueue, queue_name: str) -> None:
         raise QueueNotFoundError(names=(queue_name,))
 
 
-def check_log_exists(events: EventLog, queue_name: str) -> None:
+def check_log_exists(events: EventLog, log_name: str) -> None:
     """Raise LogNotFoundError if a log does not exist; for results that are empty."""
-    if not events.get_queue_info(queue_name):
-        raise LogNotFoundError(names=(queue_name,))
+    if not events.get_queue_info(log_name):
+        raise LogNotFoundError(names=(log_name,))
 
 
 @contextmanager
@@ -173,10 +173,10 @@ def event_log(dsn: str | None) -> Iterator[EventLog]:
 
 
 @contextmanager
-def share_group(dsn: str | None, queue_name: str, group_name: str) -> Iterator[ShareGroup]:
+def share_group(dsn: str | None, log_name: str, group_name: str) -> Iterator[ShareGroup]:
     """Open a client in autocommit mode."""
     with open_connection(dsn) as connection:
-        yield ShareGroup(connection, queue_name, group_name)
+        yield ShareGroup(connection, log_name, group_name)
 
 
 @contextmanager

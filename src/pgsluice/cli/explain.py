@@ -131,7 +131,7 @@ def queue(
 @click.argument("ev_id", type=int, required=False)
 @json_option
 @dsn_option
-def log(queue_name: str, ev_id: int | None, as_json: bool, dsn: str | None) -> None:
+def log(log_name: str, ev_id: int | None, as_json: bool, dsn: str | None) -> None:
     """Explain a log, or one of its events.
 
     A log: its newest event and tick, and which consumers are behind, and why. An event: which consumers and share
@@ -141,9 +141,7 @@ def log(queue_name: str, ev_id: int | None, as_json: bool, dsn: str | None) -> N
     def read(connection: psycopg.Connection[Any]) -> list[ExplainedFact]:
         events = EventLog(connection)
         return (
-            events.explain_log(queue_name)
-            if ev_id is None
-            else events.explain_event(queue_name, ev_id)
+            events.explain_log(log_name) if ev_id is None else events.explain_event(log_name, ev_id)
         )
 
     _explain(dsn, as_json, read)
@@ -156,7 +154,7 @@ def log(queue_name: str, ev_id: int | None, as_json: bool, dsn: str | None) -> N
 @json_option
 @dsn_option
 def consumer(
-    queue_name: str, consumer_name: str, key: str | None, as_json: bool, dsn: str | None
+    log_name: str, consumer_name: str, key: str | None, as_json: bool, dsn: str | None
 ) -> None:
     """Explain a consumer of a log, which may be a share group or a pipeline into the lake.
 
@@ -168,9 +166,9 @@ def consumer(
 
     def read(connection: psycopg.Connection[Any]) -> list[ExplainedFact]:
         if key is not None:
-            return ShareGroup(connection, queue_name, consumer_name).explain_key(key)
+            return ShareGroup(connection, log_name, consumer_name).explain_key(key)
         return with_tables(
-            EventLog(connection).explain_consumer(queue_name, consumer_name), queue_name, dsn
+            EventLog(connection).explain_consumer(log_name, consumer_name), log_name, dsn
         )
 
     _explain(dsn, as_json, read)

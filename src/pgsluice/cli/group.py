@@ -35,7 +35,7 @@ from pgsluice.client import GroupOptions, Operations, ShareGroup
 
 Start = Literal["latest", "earliest"] | int | datetime
 
-_STATE = ("queue_name", "group_name", "lag_events", "lag_s", "leased", "retrying", "dead")
+_STATE = ("log_name", "group_name", "lag_events", "lag_s", "leased", "retrying", "dead")
 
 
 def _start(text: str) -> Start:
@@ -90,7 +90,7 @@ def group() -> None:
 @json_lines_option
 @dsn_option
 def create(
-    queue_name: str,
+    log_name: str,
     group_name: str,
     settings: tuple[str, ...],
     start: Start,
@@ -104,7 +104,7 @@ def create(
     are those of `group set`: lease=1m.
     """
     options = parse_settings(settings, GroupOptions)
-    with share_group(dsn, queue_name, group_name) as shared:
+    with share_group(dsn, log_name, group_name) as shared:
         shared.create(start=start, key=key, when_waiting=when_waiting, **options)
 
 
@@ -124,7 +124,7 @@ def create(
 @json_lines_option
 @dsn_option
 def set_(
-    queue_name: str,
+    log_name: str,
     group_name: str,
     settings: tuple[str, ...],
     forget: tuple[str, ...],
@@ -148,12 +148,12 @@ def set_(
     options = parse_settings(settings, GroupOptions)
     if not options and not forget:
         raise click.UsageError("give NAME=VALUE or --forget")
-    with share_group(dsn, queue_name, group_name) as shared:
+    with share_group(dsn, log_name, group_name) as shared:
         if options and shared.set_options(**options) == "unchanged":
             echo(f"share group {group_name!r} has these options already", err=True)
         if forget and not shared.forget_types(forget):
             echo(
-                f"share group {group_name!r} of log {queue_name!r} has no such declaration",
+                f"share group {group_name!r} of log {log_name!r} has no such declaration",
                 err=True,
             )
             sys.exit(EXIT_DIFFERENCE)
@@ -163,14 +163,14 @@ def set_(
 @optional_log_argument
 @json_option
 @dsn_option
-def list_(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
+def list_(log_name: str | None, as_json: bool, dsn: str | None) -> None:
     """List the share groups of one log or all, with their lag and open claims.
 
     leased counts claimed events, retrying those that wait for a retry, dead the dead letters. lag_s is the age of the
     oldest unclaimed event.
     """
     with event_log(dsn) as events:
-        groups = [asdict(info) for info in events.list_groups(queue_name)]
+        groups = [asdict(info) for info in events.list_groups(log_name)]
     show(({name: info[name] for name in _STATE} for info in groups), as_json, empty="no groups")
 
 
@@ -179,7 +179,7 @@ def list_(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
 @group_argument
 @json_option
 @dsn_option
-def show_(queue_name: str, group_name: str, as_json: bool, dsn: str | None) -> None:
+def show_(log_name: str, group_name: str, as_json: bool, dsn: str | None) -> None:
     """Show the options and state of a share group.
 
     \b
@@ -195,8 +195,8 @@ def show_(queue_name: str, group_name: str, as_json: bool, dsn: str | None) -> N
                   instead of the options
     """
     with open_connection(dsn) as connection:
-        shared = ShareGroup(connection, queue_name, group_name)
-        source = f"log {queue_name} group {group_name}"
+        shared = ShareGroup(connection, log_name, group_name)
+        source = f"log {log_name} group {group_name}"
         show_record(
             shared.info(),
             as_json,
@@ -214,16 +214,16 @@ def show_(queue_name: str, group_name: str, as_json: bool, dsn: str | None) -> N
 @accepted_yes_option
 @json_lines_option
 @dsn_option
-def unpark(queue_name: str, group_name: str, key: str, dsn: str | None) -> None:
+def unpark(log_name: str, group_name: str, key: str, dsn: str | None) -> None:
     """Unpark a key: redeliver its parked events in order, with the attempt count reset; print their number.
 
     Exits with 1 if the key is not parked.
     """
-    with share_group(dsn, queue_name, group_name) as shared:
+    with share_group(dsn, log_name, group_name) as shared:
         unparked = shared.unpark_key(key)
     if not unparked:
         echo(
-            f"key {key!r} of share group {group_name!r} of log {queue_name!r} is not parked",
+            f"key {key!r} of share group {group_name!r} of log {log_name!r} is not parked",
             err=True,
         )
         sys.exit(EXIT_DIFFERENCE)
@@ -236,13 +236,13 @@ def unpark(queue_name: str, group_name: str, key: str, dsn: str | None) -> None:
 @yes_option
 @json_lines_option
 @dsn_option
-def drop(queue_name: str, group_name: str, yes: bool, dsn: str | None) -> None:
+def drop(log_name: str, group_name: str, yes: bool, dsn: str | None) -> None:
     """Drop a share group; the log no longer keeps events for it. Its dead letters are kept.
 
     Exits with 1 if the group does not exist.
     """
     confirm(yes, f"Drop share group {group_name!r} with its claims and pending retries?")
-    with share_group(dsn, queue_name, group_name) as shared:
+    with share_group(dsn, log_name, group_name) as shared:
         if not shared.drop():
-            echo(f"log {queue_name!r} has no share group {group_name!r}", err=True)
+            echo(f"log {log_name!r} has no share group {group_name!r}", err=True)
             sys.exit(EXIT_DIFFERENCE)

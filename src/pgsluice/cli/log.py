@@ -47,10 +47,10 @@ def log() -> None:
 @log_argument
 @json_lines_option
 @dsn_option
-def create(queue_name: str, dsn: str | None) -> None:
+def create(log_name: str, dsn: str | None) -> None:
     """Create a log; idempotent."""
     with event_log(dsn) as events:
-        events.create_queue(queue_name)
+        events.create(log_name)
 
 
 @log.command("list")
@@ -68,7 +68,7 @@ def list_(as_json: bool, dsn: str | None) -> None:
 @accepted_yes_option
 @json_lines_option
 @dsn_option
-def set_(queue_name: str, settings: tuple[str, ...], dsn: str | None) -> None:
+def set_(log_name: str, settings: tuple[str, ...], dsn: str | None) -> None:
     """Change options of a log; the others keep their values. An empty value resets an option to its default.
 
     \b
@@ -87,25 +87,25 @@ def set_(queue_name: str, settings: tuple[str, ...], dsn: str | None) -> None:
     """
     options = parse_settings(settings, LogOptions)
     with event_log(dsn) as events:
-        if events.set_log_options(queue_name, **options) == "unchanged":
-            echo(f"log {queue_name!r} has these options already", err=True)
+        if events.set_log_options(log_name, **options) == "unchanged":
+            echo(f"log {log_name!r} has these options already", err=True)
 
 
 @log.command("show")
 @log_argument
 @json_option
 @dsn_option
-def show_(queue_name: str, as_json: bool, dsn: str | None) -> None:
+def show_(log_name: str, as_json: bool, dsn: str | None) -> None:
     """Show the options of a log, its segments, and the tables whose changes are captured into it.
 
     A segment has its size, the consumers that need it, and why it cannot be truncated.
     """
     with event_log(dsn) as events:
         show_record(
-            events.log_options(queue_name),
+            events.log_options(log_name),
             as_json,
-            segments=lambda: events.list_segments(queue_name),
-            captures=lambda: events.list_captures(queue_name),
+            segments=lambda: events.list_segments(log_name),
+            captures=lambda: events.list_captures(log_name),
         )
 
 
@@ -137,7 +137,7 @@ def show_(queue_name: str, as_json: bool, dsn: str | None) -> None:
 @json_lines_option
 @dsn_option
 def insert(
-    queue_name: str,
+    log_name: str,
     data: tuple[str, ...],
     ev_type: str | None,
     dsn: str | None,
@@ -150,14 +150,14 @@ def insert(
     texts: Iterable[str] = data or (line.rstrip("\r\n") for line in lines(sys.stdin))
     with event_log(dsn) as events:
         new = (NewEvent(ev_type, text, **extras) for text in texts)
-        echo(events.insert_many(queue_name, new))
+        echo(events.insert_many(log_name, new))
 
 
 @log.command()
 @optional_log_argument
 @json_option
 @dsn_option
-def consumers(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
+def consumers(log_name: str | None, as_json: bool, dsn: str | None) -> None:
     """List the consumers of one log or all, with their lag and the segments they keep.
 
     lag_s is the age of the oldest event that the consumer has not finished, pinned_bytes the size of the segments that
@@ -165,9 +165,9 @@ def consumers(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
     lags too far; lost then has the reason. is_keeper: exempt from these limits.
     """
     with event_log(dsn) as events:
-        found = events.list_consumers(queue_name)
-        if queue_name is not None and not found:
-            check_log_exists(events, queue_name)
+        found = events.list_consumers(log_name)
+        if log_name is not None and not found:
+            check_log_exists(events, log_name)
         show(found, as_json, empty="no consumers")
 
 
@@ -177,15 +177,15 @@ def consumers(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
 @yes_option
 @json_lines_option
 @dsn_option
-def unregister(queue_name: str, consumer_name: str, yes: bool, dsn: str | None) -> None:
+def unregister(log_name: str, consumer_name: str, yes: bool, dsn: str | None) -> None:
     """Unregister a consumer, which deletes its position; the log no longer keeps events for it.
 
     Exits with 1 if the consumer is not registered.
     """
     confirm(yes, f"Unregister consumer {consumer_name!r}? Its position and unread events are lost.")
     with event_log(dsn) as events:
-        if events.unregister_consumer(queue_name, consumer_name) == 0:
-            echo(f"log {queue_name!r} has no consumer {consumer_name!r}", err=True)
+        if events.unregister_consumer(log_name, consumer_name) == 0:
+            echo(f"log {log_name!r} has no consumer {consumer_name!r}", err=True)
             sys.exit(EXIT_DIFFERENCE)
 
 
@@ -199,28 +199,26 @@ def unregister(queue_name: str, consumer_name: str, yes: bool, dsn: str | None) 
 )
 @json_option
 @dsn_option
-def tick(queue_name: str | None, rotate: bool, as_json: bool, dsn: str | None) -> None:
+def tick(log_name: str | None, rotate: bool, as_json: bool, dsn: str | None) -> None:
     """Create a tick in one log or all if there are new events, so that consumers can read them.
 
     Shows the last tick of the log, or the new ticks of all. `pgsluice maintain` ticks and rotates periodically.
     """
     with event_log(dsn) as events:
         ticks = (
-            events.tick()
-            if queue_name is None
-            else [LogTick(queue_name, events.log_tick(queue_name))]
+            events.tick() if log_name is None else [LogTick(log_name, events.log_tick(log_name))]
         )
         if not rotate:
             show(ticks, as_json, empty="no new ticks")
             return
-        show_lists({"ticks": lambda: ticks, "rotation": lambda: events.rotate(queue_name)}, as_json)
+        show_lists({"ticks": lambda: ticks, "rotation": lambda: events.rotate(log_name)}, as_json)
 
 
 @log.command()
 @log_argument
 @click.argument("table", metavar="TABLE")
 @dsn_option
-def snapshot(queue_name: str, table: str, dsn: str | None) -> None:
+def snapshot(log_name: str, table: str, dsn: str | None) -> None:
     """Append the rows of a captured table to its log, so that current-state tables in lakes get those that
     they lack.
 
@@ -229,8 +227,8 @@ def snapshot(queue_name: str, table: str, dsn: str | None) -> None:
     """
     from pgsluice.pipelines.current_state.snapshot import snapshot as take_snapshot
 
-    take_snapshot(table, queue_name, dsn=dsn)
-    echo(f"appended a snapshot of {table} to log {queue_name}")
+    take_snapshot(table, log_name, dsn=dsn)
+    echo(f"appended a snapshot of {table} to log {log_name}")
 
 
 @log.command()
@@ -241,25 +239,25 @@ def snapshot(queue_name: str, table: str, dsn: str | None) -> None:
 @yes_option
 @json_lines_option
 @dsn_option
-def drop(queue_name: str, force: bool, yes: bool, dsn: str | None) -> None:
+def drop(log_name: str, force: bool, yes: bool, dsn: str | None) -> None:
     """Drop a log with its events. Exits with 1 if it does not exist."""
-    confirm(yes, f"Drop event log {queue_name!r} with its events?")
+    confirm(yes, f"Drop event log {log_name!r} with its events?")
     try:
         with event_log(dsn) as events:
-            events.drop_queue(queue_name, force=force)
+            events.drop(log_name, force=force)
     except LogNotFoundError:
-        echo(f"event log {queue_name!r} does not exist", err=True)
+        echo(f"event log {log_name!r} does not exist", err=True)
         sys.exit(EXIT_DIFFERENCE)
     except LogInUseError as error:
         raise LogInUseError(
-            f"event log {queue_name!r} has consumers; see: pgsluice log consumers {queue_name}, or add --force",
+            f"event log {log_name!r} has consumers; see: pgsluice log consumers {log_name}, or add --force",
             sqlstate=error.sqlstate,
         ) from error
 
 
 def _state(info: dict[str, Any]) -> dict[str, Any]:
     """Return the state of a log, without its settings."""
-    names = ("queue_name", "last_tick_id", "ticker_lag", "ev_new", "ev_per_sec")
+    names = ("log_name", "last_tick_id", "ticker_lag", "ev_new", "ev_per_sec")
     return {name: info[name] for name in names} | {"segments": info["queue_ntables"]}
 
 

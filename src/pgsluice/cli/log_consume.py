@@ -42,7 +42,7 @@ from pgsluice.worker import EventBatch, EventConsumer
 @json_lines_option
 @dsn_option
 def consume(
-    queue_name: str,
+    log_name: str,
     consumer_name: str,
     follow: bool,
     register: bool,
@@ -64,7 +64,7 @@ def consume(
     with one_connection(target) as pool:
         consumer = EventConsumer(
             pool,
-            queue_name,
+            log_name,
             consumer_name,
             on_batch=_print,
             register=register,
@@ -79,11 +79,11 @@ def consume(
                 while not stop.is_set() and left != 0 and consumer.run_once() is not None:
                     left = None if left is None else left - 1
         except ConsumerNotFoundError as error:
-            if not EventLog(pool).get_queue_info(queue_name):
-                raise LogNotFoundError(names=(queue_name,)) from error
+            if not EventLog(pool).get_queue_info(log_name):
+                raise LogNotFoundError(names=(log_name,)) from error
             raise ConsumerNotFoundError(
-                f"consumer {consumer_name!r} is not registered on event log {queue_name!r}; add --register, or list "
-                f"the consumers with: pgsluice log consumers {queue_name}",
+                f"consumer {consumer_name!r} is not registered on event log {log_name!r}; add --register, or list "
+                f"the consumers with: pgsluice log consumers {log_name}",
                 sqlstate=error.sqlstate,
             ) from error
 

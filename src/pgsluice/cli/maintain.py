@@ -153,7 +153,7 @@ def _maintain_once(target: Target, as_json: bool) -> None:
         # Retries first, so that this tick includes them.
         left = Maintenance(pool, report=done.append).run_once()
         done += (
-            MaintenanceStep("tick", tick.queue_name, True, f"tick {tick.tick_id}")
+            MaintenanceStep("tick", tick.log_name, True, f"tick {tick.tick_id}")
             for tick in Ticker(pool).run_once()
         )
     show([*done, *left], as_json, empty="nothing to do")

@@ -36,7 +36,7 @@ def status(as_json: bool, dsn: str | None) -> None:
     with open_connection(dsn) as connection:
         pipelines = EventLog(connection).list_pipelines()
         tables = {
-            one.lake: tables_of(one.queue_name, one.lake, dsn)
+            one.lake: tables_of(one.log_name, one.lake, dsn)
             for one in pipelines
             if one.kind == "changes"
         }

@@ -70,7 +70,7 @@ def _installation(connection: psycopg.Connection[Any]) -> dict[str, list[str]]:
         "migrations": list(versions),
         "queues": [info.queue_name for info in WorkQueue(connection).list_queues()],
         "paused": _pauses(connection),
-        "logs": [info.queue_name for info in EventLog(connection).get_queue_info()],
+        "logs": [info.log_name for info in EventLog(connection).get_queue_info()],
         "problems": problems,
         "failures": _failures(connection),
     }

@@ -91,7 +91,7 @@ class GroupInfo:
         dead: Dead letters, counted up to 10,000.
     """
 
-    queue_name: str
+    log_name: str
     group_name: str
     lease: timedelta
     max_attempts: int

@@ -97,7 +97,7 @@ class LogState:
         groups: Number of share groups.
     """
 
-    queue_name: str
+    log_name: str
     newest_ev_id: int
     ev_new: int | None
     last_tick_id: int | None
@@ -120,7 +120,7 @@ class LogInfo:
         last_tick_id: The last tick.
     """
 
-    queue_name: str
+    log_name: str
     queue_ntables: int
     queue_cur_table: int
     queue_rotation_period: timedelta
@@ -149,7 +149,7 @@ class ConsumerInfo:
         pending_events: Events between `last_tick` and the log's last tick, approximately.
     """
 
-    queue_name: str
+    log_name: str
     consumer_name: str
     lag: timedelta | None
     last_seen: timedelta
@@ -195,7 +195,7 @@ class BatchInfo:
         seq_end: The last ev_id assigned at `batch_end`.
     """
 
-    queue_name: str
+    log_name: str
     consumer_name: str
     batch_start: datetime
     batch_end: datetime
@@ -210,7 +210,7 @@ class BatchInfo:
 class LogTick:
     """A new tick of a log."""
 
-    queue_name: str
+    log_name: str
     tick_id: int
 
 
@@ -219,7 +219,7 @@ class RotationStep:
     """A step of a rotation, for a segment of a log, a consumer or a share group.
 
     Attributes:
-        queue_name: The log, or None for the claim ledgers that all share groups have in common.
+        log_name: The log, or None for the claim ledgers that all share groups have in common.
         segment: Number of the segment, with table `pgq.event_<id>_<segment>`; None: not about a segment.
         action: For a segment: `switched`: it receives new events from now on; `reclaimed`: it was truncated; `kept`:
             neither. `failed`: an error, given as the reason, while the other logs were rotated. For a consumer: `given
@@ -227,7 +227,7 @@ class RotationStep:
         reason: Reason for `kept`, `given up` or `failed`, or the name of the share group, or None.
     """
 
-    queue_name: str | None
+    log_name: str | None
     segment: int | None
     action: str
     reason: str | None
@@ -238,14 +238,14 @@ class GroupStep:
     """A step of the maintenance of a share group, or of the claim ledgers that all groups have in common.
 
     Attributes:
-        queue_name: The log, or None for the ledgers.
+        log_name: The log, or None for the ledgers.
         group_name: The group, or None for the ledgers.
         action: `backlog read`: acknowledgement backlog read; `leases checked`: expired leases processed; `moved`:
             position advanced; `emptied`: ledgers truncated; `kept`: nothing done.
         reason: Reason for `kept`, or None.
     """
 
-    queue_name: str | None
+    log_name: str | None
     group_name: str | None
     action: str
     reason: str | None
@@ -289,7 +289,7 @@ class ConsumerState:
         lost: Reason why its position was dropped, or None.
     """
 
-    queue_name: str
+    log_name: str
     consumer_name: str
     is_keeper: bool
     last_tick: int | None
@@ -318,7 +318,7 @@ class PipelineState:
         reported_at: Time of the last report.
     """
 
-    queue_name: str
+    log_name: str
     consumer_name: str
     kind: str
     lake: str
@@ -344,7 +344,7 @@ class Capture:
     """
 
     source_table: str
-    queue_name: str
+    log_name: str
     options: dict[str, Any]
     operations: list[str]
     enabled: bool
@@ -355,7 +355,7 @@ class CaptureProblem:
     """A reason why changes of a captured table are not captured, or its rows differ from what readers of the log know.
 
     Attributes:
-        queue_name: Log of the capture; empty if a trigger names none.
+        log_name: Log of the capture; empty if a trigger names none.
         source_table: The captured table, as in SQL; of a partitioned table, the root.
         kind: `disabled` (a trigger does not fire or was dropped), `malformed` (writes to the table fail), `replicated`
             (the option, and a trigger that is not enabled always), `unlogged`, `detached` (from a captured table),
@@ -364,7 +364,7 @@ class CaptureProblem:
         hint: SQL statement or command that corrects it.
     """
 
-    queue_name: str
+    log_name: str
     source_table: str
     kind: str
     problem: str
@@ -398,9 +398,9 @@ class RestoredLog:
     """Result of repairing a log after restoring a dump.
 
     Attributes:
-        queue_name: The log; None: the retried and delayed events of all logs could not be repaired.
+        log_name: The log; None: the retried and delayed events of all logs could not be repaired.
         events: Number of events; None: the log could not be repaired, see `list_failures`.
     """
 
-    queue_name: str | None
+    log_name: str | None
     events: int | None

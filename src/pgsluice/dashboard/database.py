@@ -58,9 +58,9 @@ class PageSession:
         self.logs = EventLog(connection)
         self.schedules = Schedules(connection)
 
-    def group(self, queue_name: str, group_name: str) -> ShareGroup:
+    def group(self, log_name: str, group_name: str) -> ShareGroup:
         """Return the client of a share group."""
-        return ShareGroup(self.connection, queue_name, group_name)
+        return ShareGroup(self.connection, log_name, group_name)
 
     def dead_letters(self, queue_name: str, consumer_name: str | None) -> DeadLetters:
         """Return the client of the dead letters of a queue, or of a share group or consumer of a log."""

@@ -196,7 +196,7 @@ class _Demo:
                 db.execute(statement("run_insert"), run)
             with db.transaction():
                 schema.install(db)
-                EventLog(db).create_queue(LOG)
+                EventLog(db).create(LOG)
                 WorkQueue(db).create(consume.QUEUE)
                 db.execute(statement("change_view"))
             # The trigger is created before the rows, so that the log holds them all, and after the primary key,

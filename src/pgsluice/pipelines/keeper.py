@@ -158,7 +158,7 @@ class Keeper:
             if progress.offset != self._seen.offset and name in offsets:
                 shard.commit(offsets[name])
             call = calls.report_pipeline(
-                options.queue_name, str(options.consumer), progress.rows, self._committed_at
+                options.log_name, str(options.consumer), progress.rows, self._committed_at
             )
             left.append(self._connections[name].run(call))
         known = [one for one in left if one is not None]
@@ -170,7 +170,7 @@ class Keeper:
             connection.close()
 
     def _hold(self, shard: LogShard) -> Callable[[psycopg.Connection[Any]], None]:
-        log, consumer = shard.options.queue_name, str(shard.options.consumer)
+        log, consumer = shard.options.log_name, str(shard.options.consumer)
 
         def hold(connection: psycopg.Connection[Any]) -> None:
             call = calls.hold_pipeline(

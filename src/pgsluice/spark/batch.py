@@ -248,7 +248,7 @@ class LogReader(TableReader):
             raise ConfigurationError(
                 "the options table and snapshot are for a queue; leave them out with log"
             )
-        self.queue_name = options["log"]
+        self.log_name = options["log"]
         self.start = _place(options, "starting", "earliest")
         self.end = _place(options, "ending", "latest")
         self.auto_tick = truth(options, "autoTick", default=True)
@@ -277,11 +277,11 @@ class LogReader(TableReader):
         if isinstance(partition, LogPartition) and partition.from_tick is not None:
             # A truncated segment reads as empty. Its ticks are removed with it, oldest first.
             with self._connected() as call_server:
-                call_server(calls.log_start(self.queue_name, None, str(partition.from_tick)))
+                call_server(calls.log_start(self.log_name, None, str(partition.from_tick)))
 
     def _slices(self, call_server: Caller, after: str, upto: str) -> list[str]:
         call = calls.log_slices(
-            self.queue_name,
+            self.log_name,
             after,
             upto,
             slice_count=self.slice_count,
@@ -294,12 +294,12 @@ class LogReader(TableReader):
         """Return a tick and its snapshot."""
         if place == "latest" and self.auto_tick:
             try:
-                call_server(log_tick(self.queue_name))
+                call_server(log_tick(self.log_name))
             except SluiceError as error:
                 if error.sqlstate not in _MAY_NOT_TICK:
                     raise
         starting = place.isoformat() if isinstance(place, datetime) else str(place)
-        return call_server(calls.log_start(self.queue_name, None, starting))
+        return call_server(calls.log_start(self.log_name, None, starting))
 
 
 class FilteringReader(DataSourceReader):  # type: ignore[misc]

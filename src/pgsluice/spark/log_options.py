@@ -25,7 +25,7 @@ _START_OVER = (
 class LogSourceOptions:
     """Validated options of `stream`."""
 
-    queue_name: str
+    log_name: str
     consumer: str | None
     start: Start
     by_ticks: bool
@@ -54,7 +54,7 @@ class LogSourceOptions:
             raise ConfigurationError(f"offsets is {kind!r}; use ticks or snapshots")
         limit = "maxRowsPerTrigger" if options.get("maxRowsPerTrigger") else "maxOffsetsPerTrigger"
         found = cls(
-            queue_name=options["log"],
+            log_name=options["log"],
             consumer=options.get("consumer") or None,
             start=Start.from_options(options),
             by_ticks=kind == "ticks",

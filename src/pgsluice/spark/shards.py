@@ -126,7 +126,7 @@ class LogShard:
         self.auto_tick = options.auto_tick
         self.last_tick: int | None = None  # this and last_snapshot are set for AvailableNow
         self.last_snapshot: Snapshot | None = None
-        self._what = f"event log {options.queue_name!r}" + (f" of shard {name!r}" if name else "")
+        self._what = f"event log {options.log_name!r}" + (f" of shard {name!r}" if name else "")
         self._connection = connection or ReconnectingConnection(self.access)
 
     def check_log(self) -> None:
@@ -149,11 +149,11 @@ class LogShard:
         if start.snapshot is not None:
             if options.consumer is not None:
                 # Register at the oldest tick, then move forward to the snapshot.
-                self._call(calls.log_start(options.queue_name, options.consumer, "earliest"))
+                self._call(calls.log_start(options.log_name, options.consumer, "earliest"))
                 self.commit(Offset(log, None, start.snapshot))
             return Offset(log, None, start.snapshot)
         return self._at_tick(
-            log, calls.log_start(options.queue_name, options.consumer, self._starting())
+            log, calls.log_start(options.log_name, options.consumer, self._starting())
         )
 
     def now(self, *, ticked: bool = True) -> Offset:
@@ -162,7 +162,7 @@ class LogShard:
         Raises:
             PrivilegeError: Offsets are ticks, and the role may not tick.
         """
-        log, name = self._incarnation(), self.options.queue_name
+        log, name = self._incarnation(), self.options.log_name
         if not self.options.by_ticks:
             return Offset(log, None, self._now())
         if ticked:
@@ -175,7 +175,7 @@ class LogShard:
 
     def pin(self) -> None:
         """Fix the end of the stream: read only what is committed by now."""
-        name = self.options.queue_name
+        name = self.options.log_name
         if self.auto_tick:
             try:
                 self.last_tick = self._call(log_tick(name))
@@ -192,7 +192,7 @@ class LogShard:
         Raises:
             LogStateError: The log may have removed events after the start, or is a different log.
         """
-        name = self.options.queue_name
+        name = self.options.log_name
         if self.auto_tick and self.last_tick is None:
             self._tick()
         begin = self._begin(start)
@@ -220,7 +220,7 @@ class LogShard:
 
     def count(self, start: Offset, end: Offset, at_most: int) -> int:
         """Count the events between two offsets, up to `at_most`."""
-        name = self.options.queue_name
+        name = self.options.log_name
         return self._call(calls.log_count(name, str(start.snapshot), str(end.snapshot), at_most))
 
     def queries(
@@ -240,7 +240,7 @@ class LogShard:
             return []
         return self._call(
             calls.log_slices(
-                self.options.queue_name,
+                self.options.log_name,
                 str(begin.snapshot),
                 str(end.snapshot),
                 slice_count=slice_count,
@@ -255,7 +255,7 @@ class LogShard:
         Raises:
             LogStateError: Some may have been removed.
         """
-        if not self._call(calls.log_keeps(self.options.queue_name, after)):
+        if not self._call(calls.log_keeps(self.options.log_name, after)):
             consumer = self.options.consumer
             raise LogStateError(
                 f"{self._what} was truncated while it was read, as consumer {consumer!r} was unregistered; "
@@ -271,7 +271,7 @@ class LogShard:
         Raises:
             LogStateError: The consumer is no longer registered, and the log may have removed later events.
         """
-        name, consumer = self.options.queue_name, self.options.consumer
+        name, consumer = self.options.log_name, self.options.consumer
         if consumer is None or end.log != self._incarnation():
             return
         if self._move(end) or self._call(calls.log_consumers(name, consumer)):
@@ -288,7 +288,7 @@ class LogShard:
     def _incarnation(self) -> str:
         # Not cached: the log may have been dropped and recreated.
         return self._call(
-            calls.log_incarnation(self.options.queue_name, with_timeline=not self.options.by_ticks)
+            calls.log_incarnation(self.options.log_name, with_timeline=not self.options.by_ticks)
         )
 
     def _at_tick(self, log: str, call: Call[tuple[int, str]]) -> Offset:
@@ -296,7 +296,7 @@ class LogShard:
         return Offset(log, tick if self.options.by_ticks else None, Snapshot.parse(snapshot))
 
     def _now(self) -> Snapshot:
-        snapshot, _ = self._call(calls.log_cut(self.options.queue_name, None, None, None))
+        snapshot, _ = self._call(calls.log_cut(self.options.log_name, None, None, None))
         return Snapshot.parse(snapshot)
 
     def _starting(self) -> str:
@@ -316,7 +316,7 @@ class LogShard:
 
     def _snapshot_of(self, tick: int) -> Snapshot | None:
         try:
-            _, snapshot = self._call(calls.log_start(self.options.queue_name, None, str(tick)))
+            _, snapshot = self._call(calls.log_start(self.options.log_name, None, str(tick)))
         except LogStateError:
             return None
         return Snapshot.parse(snapshot)
@@ -345,7 +345,7 @@ class LogShard:
                 "dropped and recreated, or its server replaced, promoted or restored"
             )
         if start.tick is None:
-            keeps = self._call(calls.log_keeps(self.options.queue_name, str(start.snapshot)))
+            keeps = self._call(calls.log_keeps(self.options.log_name, str(start.snapshot)))
             return None if keeps else f"{self._what} no longer keeps events after {start.snapshot}"
         snapshot = self._snapshot_of(start.tick)
         if snapshot is None:
@@ -365,7 +365,7 @@ class LogShard:
         Returns:
             The reason why events after the offset may be missing; None if the consumer retains them.
         """
-        name, consumer = self.options.queue_name, self.options.consumer
+        name, consumer = self.options.log_name, self.options.consumer
         if consumer is None:
             return None
         standing = self._call(calls.log_consumers(name, consumer))
@@ -408,14 +408,14 @@ class LogShard:
 
     def _move(self, end: Offset) -> bool:
         """Move the consumer forward to an offset; False if it is not registered, or already there or further."""
-        name, consumer = self.options.queue_name, str(self.options.consumer)
+        name, consumer = self.options.log_name, str(self.options.consumer)
         if end.tick is not None:
             return self._call(calls.log_commit(name, consumer, end.tick))
         return self._call(calls.log_commit_snapshot(name, consumer, str(end.snapshot)))
 
     def _start_again(self) -> tuple[int, str]:
         """Return the oldest tick and its snapshot; if there is a consumer, register it there."""
-        name, consumer = self.options.queue_name, self.options.consumer
+        name, consumer = self.options.log_name, self.options.consumer
         try:
             return self._call(calls.log_start(name, consumer, "earliest"))
         except PositionLostError:
@@ -425,7 +425,7 @@ class LogShard:
 
     def _tick(self) -> None:
         try:
-            self._call(pgq.ticker(self.options.queue_name))
+            self._call(pgq.ticker(self.options.log_name))
         except PrivilegeError:
             self.auto_tick = False  # leave it to another ticker
         except LogStateError:

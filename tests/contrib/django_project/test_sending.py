@@ -143,7 +143,7 @@ def test_messages_read_through_djangos_connection_have_python_objects(use_tz, co
 def test_events_read_through_djangos_connection_are_settled(connection, observer):
     name = f"log_{next(_names)}"
     log = EventLog(connection)
-    log.create_queue(name)
+    log.create(name)
     log.register_consumer(name, "c")
     log.insert_event(name, "placed", '{"id": 1}')
     log.log_tick(name)

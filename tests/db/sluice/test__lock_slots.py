@@ -105,10 +105,10 @@ def test_rotate_takes_a_page_of_the_logs_at_a_time(logs):
 def test_calls_of_a_page_go_on_in_another_session(database, logs):
     insert(logs)
     after, ticks = Runner(logs).run(tick_page(">"))
-    assert [tick.queue_name for tick in ticks] == NAMES[: len(ticks)]
+    assert [tick.log_name for tick in ticks] == NAMES[: len(ticks)]
     with database.connect() as other:
         _, more = Runner(other).run(tick_page(after))
-        assert [tick.queue_name for tick in more] == NAMES[len(ticks) : len(ticks) + len(more)]
+        assert [tick.log_name for tick in more] == NAMES[len(ticks) : len(ticks) + len(more)]
         assert more
     assert Runner(logs).run(rotate_page(f">{NAMES[-1]}")) == (">", [])
 
@@ -156,7 +156,7 @@ def test_processes_name_a_log_that_fails_and_go_on(database, broken, caplog):
     broken.execute("update pgq.queue set queue_switch_time = '2000-01-01'")
 
     with ConnectionPool(database.url, min_size=1, max_size=1, open=True) as pool:
-        assert [tick.queue_name for tick in Ticker(pool).run_once()] == NAMES[2:]
+        assert [tick.log_name for tick in Ticker(pool).run_once()] == NAMES[2:]
         left = Maintenance(pool).run_once()
 
     assert [(step.task, step.queue_name, step.done) for step in left] == [

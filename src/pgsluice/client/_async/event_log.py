@@ -64,7 +64,7 @@ class AsyncEventLog:
         """
         self._runner = AsyncRunner(source)
 
-    async def create_queue(self, queue_name: str) -> bool:
+    async def create(self, log_name: str) -> bool:
         """Create an event log with its first tick.
 
         Returns:
@@ -72,11 +72,11 @@ class AsyncEventLog:
 
         Source: PgQ 3.5.2 `pgq.create_queue`.
         """
-        return await self._runner.run(pgq.create_queue(queue_name))
+        return await self._runner.run(pgq.create_queue(log_name))
 
     async def insert_event(
         self,
-        queue_name: str,
+        log_name: str,
         ev_type: str | None,
         ev_data: str | None,
         *,
@@ -88,7 +88,7 @@ class AsyncEventLog:
         """Append one event; consumers receive it after the commit and the next tick.
 
         Args:
-            queue_name: An existing log.
+            log_name: An existing log.
             ev_type: Type of the event.
             ev_data: Text of the event, JSON by convention.
             ev_extra1: Additional text, as are the next three.
@@ -105,7 +105,7 @@ class AsyncEventLog:
         """
         return await self._runner.run(
             pgq.insert_event(
-                queue_name,
+                log_name,
                 ev_type,
                 ev_data,
                 ev_extra1=ev_extra1,
@@ -115,11 +115,11 @@ class AsyncEventLog:
             )
         )
 
-    async def insert_events(self, queue_name: str, events: Sequence[NewEvent]) -> list[int]:
+    async def insert_events(self, log_name: str, events: Sequence[NewEvent]) -> list[int]:
         """Append events; consumers receive them after the commit and the next tick.
 
         Args:
-            queue_name: An existing log.
+            log_name: An existing log.
             events: Sent in one statement, so they must fit into memory here and on the server.
 
         Returns:
@@ -132,16 +132,16 @@ class AsyncEventLog:
 
         Source: `sluice.insert_events`.
         """
-        return await self._runner.run(producing.insert_events(queue_name, events))
+        return await self._runner.run(producing.insert_events(log_name, events))
 
-    async def insert_many(self, queue_name: str, events: Iterable[NewEvent]) -> int:
+    async def insert_many(self, log_name: str, events: Iterable[NewEvent]) -> int:
         """Append any number of events, by COPY if there are many.
 
         All are appended, or none: on a pool or in autocommit mode, they are a transaction of their own. After an error
         in the caller's transaction, roll it back.
 
         Args:
-            queue_name: An existing log.
+            log_name: An existing log.
             events: Consumed one by one, so it can be a generator over more than fits into memory. It must not use this
                 connection.
 
@@ -156,11 +156,11 @@ class AsyncEventLog:
 
         Source: `sluice.insert_events` and `pgq.current_event_table`.
         """
-        return await self._runner.run_or_copy(producing.insert_many(queue_name, events))
+        return await self._runner.run_or_copy(producing.insert_many(log_name, events))
 
     async def insert_delayed_event(
         self,
-        queue_name: str,
+        log_name: str,
         ev_type: str | None,
         ev_data: str | None,
         delay: int | datetime,
@@ -177,7 +177,7 @@ class AsyncEventLog:
         unlimited.
 
         Args:
-            queue_name: An existing log.
+            log_name: An existing log.
             ev_type: Type of the event.
             ev_data: Text of the event, JSON by convention.
             delay: Seconds until the event is due, 0 or more, or the time when it is due (with a time zone).
@@ -197,7 +197,7 @@ class AsyncEventLog:
         """
         return await self._runner.run(
             delayed.insert_delayed_event(
-                queue_name,
+                log_name,
                 ev_type,
                 ev_data,
                 delay,
@@ -208,7 +208,7 @@ class AsyncEventLog:
             )
         )
 
-    async def register_consumer(self, queue_name: str, consumer_name: str) -> bool:
+    async def register_consumer(self, log_name: str, consumer_name: str) -> bool:
         """Register a consumer at the latest tick.
 
         Returns:
@@ -219,9 +219,9 @@ class AsyncEventLog:
 
         Source: PgQ 3.5.2 `pgq.register_consumer`.
         """
-        return await self._runner.run(pgq.register_consumer(queue_name, consumer_name))
+        return await self._runner.run(pgq.register_consumer(log_name, consumer_name))
 
-    async def next_batch(self, queue_name: str, consumer_name: str) -> int | None:
+    async def next_batch(self, log_name: str, consumer_name: str) -> int | None:
         """Open the consumer's next batch, or return its open batch.
 
         Returns:
@@ -233,7 +233,7 @@ class AsyncEventLog:
 
         Source: PgQ 3.5.2 `pgq.next_batch`.
         """
-        return await self._runner.run(pgq.next_batch(queue_name, consumer_name))
+        return await self._runner.run(pgq.next_batch(log_name, consumer_name))
 
     async def get_batch_events(self, batch_id: int) -> list[Event]:
         """Return the events of an open batch, by ev_id; the same ones until the batch is finished.
@@ -298,7 +298,7 @@ class AsyncEventLog:
         """
         return await self._runner.run(pgq.batch_retry(batch_id, retry_seconds))
 
-    async def unregister_consumer(self, queue_name: str, consumer_name: str) -> int:
+    async def unregister_consumer(self, log_name: str, consumer_name: str) -> int:
         """Unregister a consumer and its subconsumers, and drop their positions.
 
         Returns:
@@ -306,29 +306,29 @@ class AsyncEventLog:
 
         Source: PgQ 3.5.2 `pgq.unregister_consumer`.
         """
-        return await self._runner.run(pgq.unregister_consumer(queue_name, consumer_name))
+        return await self._runner.run(pgq.unregister_consumer(log_name, consumer_name))
 
-    async def get_queue_info(self, queue_name: str | None = None) -> list[LogInfo]:
+    async def get_queue_info(self, log_name: str | None = None) -> list[LogInfo]:
         """Return the settings and state of one log, or of all, by name.
 
         Source: PgQ 3.5.2 `pgq.get_queue_info`.
         """
-        return await self._runner.run(pgq.get_queue_info(queue_name))
+        return await self._runner.run(pgq.get_queue_info(log_name))
 
     async def get_consumer_info(
-        self, queue_name: str | None = None, consumer_name: str | None = None
+        self, log_name: str | None = None, consumer_name: str | None = None
     ) -> list[ConsumerInfo]:
         """Return the position and lag of consumers, by log and name; None for either means all.
 
         Source: PgQ 3.5.2 `pgq.get_consumer_info`.
         """
-        return await self._runner.run(pgq.get_consumer_info(queue_name, consumer_name))
+        return await self._runner.run(pgq.get_consumer_info(log_name, consumer_name))
 
-    async def drop_queue(self, queue_name: str, *, force: bool = False) -> None:
+    async def drop(self, log_name: str, *, force: bool = False) -> None:
         """Drop an event log with its events.
 
         Args:
-            queue_name: An existing log.
+            log_name: An existing log.
             force: Unregister its consumers too.
 
         Raises:
@@ -337,13 +337,13 @@ class AsyncEventLog:
 
         Source: PgQ 3.5.2 `pgq.drop_queue`.
         """
-        await self._runner.run(pgq.drop_queue(queue_name, force=force))
+        await self._runner.run(pgq.drop_queue(log_name, force=force))
 
-    async def set_log_options(self, queue_name: str, **options: Unpack[LogOptions]) -> Change:
+    async def set_log_options(self, log_name: str, **options: Unpack[LogOptions]) -> Change:
         """Change the given options of a log; the others keep their values.
 
         Args:
-            queue_name: An existing log.
+            log_name: An existing log.
             **options: See `LogOptions`.
 
         Returns:
@@ -355,9 +355,9 @@ class AsyncEventLog:
 
         Source: `sluice.set_log_options`.
         """
-        return await self._runner.run(settings.set_log_options(queue_name, **options))
+        return await self._runner.run(settings.set_log_options(log_name, **options))
 
-    async def log_options(self, queue_name: str) -> LogSettings:
+    async def log_options(self, log_name: str) -> LogSettings:
         """Return the options of a log.
 
         Raises:
@@ -365,7 +365,7 @@ class AsyncEventLog:
 
         Source: `sluice.log_options`.
         """
-        return await self._runner.run(settings.log_options(queue_name))
+        return await self._runner.run(settings.log_options(log_name))
 
     async def list_log_options(self) -> list[LogSettings]:
         """Return the options of all logs, by name.
@@ -375,7 +375,7 @@ class AsyncEventLog:
         return await self._runner.run(settings.list_log_options())
 
     async def capture(
-        self, source_table: str, queue_name: str, options: Mapping[str, Any] | None = None
+        self, source_table: str, log_name: str, options: Mapping[str, Any] | None = None
     ) -> None:
         """Capture a table: append one event for each changed row, in the transaction of the change.
 
@@ -385,7 +385,7 @@ class AsyncEventLog:
         Args:
             source_table: The table as an SQL identifier, such as `shop.orders` or `shop."Orders"`: names with
                 upper-case letters or other characters are quoted. Of a partitioned table, the root.
-            queue_name: An existing log.
+            log_name: An existing log.
             options: `columns` or `ignore`: the columns to keep or to leave out (an update of left-out columns alone
                 appends no event); `key`: the columns that identify a row (default: the primary key); `before`: False
                 keeps only the key of the old row; `operations`: a list of insert, update, delete and truncate;
@@ -401,14 +401,14 @@ class AsyncEventLog:
 
         Source: `sluice.capture`.
         """
-        await self._runner.run(captures.capture(source_table, queue_name, options))
+        await self._runner.run(captures.capture(source_table, log_name, options))
 
-    async def drop_capture(self, source_table: str, queue_name: str) -> bool:
+    async def drop_capture(self, source_table: str, log_name: str) -> bool:
         """Stop capturing a table into a log; its events stay in the log.
 
         Args:
             source_table: The table as an SQL identifier, such as `shop.orders` or `shop."Orders"`.
-            queue_name: The log that it is captured into.
+            log_name: The log that it is captured into.
 
         Returns:
             False when the table was not captured into this log.
@@ -418,28 +418,28 @@ class AsyncEventLog:
 
         Source: `sluice.drop_capture`.
         """
-        return await self._runner.run(captures.drop_capture(source_table, queue_name))
+        return await self._runner.run(captures.drop_capture(source_table, log_name))
 
-    async def list_captures(self, queue_name: str | None = None) -> list[Capture]:
+    async def list_captures(self, log_name: str | None = None) -> list[Capture]:
         """Return the captured tables of one log, or of all, by log and table.
 
         Source: `sluice.list_captures`.
         """
-        return await self._runner.run(captures.list_captures(queue_name))
+        return await self._runner.run(captures.list_captures(log_name))
 
-    async def list_capture_problems(self, queue_name: str | None = None) -> list[CaptureProblem]:
+    async def list_capture_problems(self, log_name: str | None = None) -> list[CaptureProblem]:
         """Return why changes of captured tables are not captured or differ from what readers know, of one log or all.
 
         Includes tables with triggers of PgQ that do not fire.
 
         Source: `sluice.list_capture_problems`.
         """
-        return await self._runner.run(captures.list_capture_problems(queue_name))
+        return await self._runner.run(captures.list_capture_problems(log_name))
 
     async def capture_snapshot(
         self,
         source_table: str,
-        queue_name: str,
+        log_name: str,
         *,
         after_key: Mapping[str, str] | None = None,
         qty: int = 1000,
@@ -452,7 +452,7 @@ class AsyncEventLog:
 
         Args:
             source_table: A captured table as an SQL identifier, such as `shop.orders` or `shop."Orders"`.
-            queue_name: The log that it is captured into.
+            log_name: The log that it is captured into.
             after_key: The result of the previous call; None: start.
             qty: The most rows, 1 or more; fewer when another transaction is changing one. A table without a key is
                 taken as a whole, and is locked against writes until the commit.
@@ -470,7 +470,7 @@ class AsyncEventLog:
         and changes.
         """
         return await self._runner.run(
-            captures.capture_snapshot(source_table, queue_name, after_key=after_key, qty=qty)
+            captures.capture_snapshot(source_table, log_name, after_key=after_key, qty=qty)
         )
 
     async def reject_events(
@@ -497,7 +497,7 @@ class AsyncEventLog:
 
     async def list_delayed(
         self,
-        queue_name: str,
+        log_name: str,
         *,
         qty: int = 100,
         after_due_at: datetime | None = None,
@@ -506,7 +506,7 @@ class AsyncEventLog:
         """Return a page of a log's delayed events, next due first.
 
         Args:
-            queue_name: An existing log.
+            log_name: An existing log.
             qty: The most to return, 1 or more.
             after_due_at: Only events due later; None: start at the next one.
             after_delayed_id: Also events due at exactly `after_due_at` with a higher id; None: no.
@@ -523,11 +523,11 @@ class AsyncEventLog:
         """
         return await self._runner.run(
             delayed.list_delayed(
-                queue_name, qty=qty, after_due_at=after_due_at, after_delayed_id=after_delayed_id
+                log_name, qty=qty, after_due_at=after_due_at, after_delayed_id=after_delayed_id
             )
         )
 
-    async def count_delayed(self, queue_name: str) -> int:
+    async def count_delayed(self, log_name: str) -> int:
         """Count a log's delayed events; scans those of all logs, about 3 s per million.
 
         Raises:
@@ -535,9 +535,9 @@ class AsyncEventLog:
 
         Source: `sluice.count_delayed`.
         """
-        return await self._runner.run(delayed.count_delayed(queue_name))
+        return await self._runner.run(delayed.count_delayed(log_name))
 
-    async def explain_log(self, queue_name: str) -> list[ExplainedFact]:
+    async def explain_log(self, log_name: str) -> list[ExplainedFact]:
         """Explain a log: its newest event and tick, and which consumers are behind, and why.
 
         Raises:
@@ -545,9 +545,9 @@ class AsyncEventLog:
 
         Source: `sluice.explain_log`.
         """
-        return await self._runner.run(explain.explain_log(queue_name))
+        return await self._runner.run(explain.explain_log(log_name))
 
-    async def explain_event(self, queue_name: str, ev_id: int) -> list[ExplainedFact]:
+    async def explain_event(self, log_name: str, ev_id: int) -> list[ExplainedFact]:
         """Explain an event: for each consumer and share group, whether it has finished the event, and if not, why.
 
         Returns:
@@ -559,9 +559,9 @@ class AsyncEventLog:
 
         Source: `sluice.explain_event`.
         """
-        return await self._runner.run(explain.explain_event(queue_name, ev_id))
+        return await self._runner.run(explain.explain_event(log_name, ev_id))
 
-    async def explain_consumer(self, queue_name: str, consumer_name: str) -> list[ExplainedFact]:
+    async def explain_consumer(self, log_name: str, consumer_name: str) -> list[ExplainedFact]:
         """Explain a consumer: its position, and why it has not read the newest events.
 
         Returns:
@@ -574,7 +574,7 @@ class AsyncEventLog:
 
         Source: `sluice.explain_consumer`.
         """
-        return await self._runner.run(explain.explain_consumer(queue_name, consumer_name))
+        return await self._runner.run(explain.explain_consumer(log_name, consumer_name))
 
     async def hold_batch(self, batch_id: int) -> None:
         """Lock an open batch against other sessions until the end of this transaction. Never waits.
@@ -669,13 +669,13 @@ class AsyncEventLog:
         """
         return await self._runner.run(logs.tick())
 
-    async def rotate(self, queue_name: str | None = None) -> list[RotationStep]:
+    async def rotate(self, log_name: str | None = None) -> list[RotationStep]:
         """Rotate logs: switch to the next segment when due, and reclaim segments that no consumer needs.
 
         Waits at most 100 ms for a lock; a segment in use is left to a later call.
 
         Args:
-            queue_name: An existing log; None: all.
+            log_name: An existing log; None: all.
 
         Returns:
             The steps done, and the reason for each that was not.
@@ -685,9 +685,9 @@ class AsyncEventLog:
 
         Source: `sluice.rotate`.
         """
-        return await self._runner.run(logs.rotate(queue_name))
+        return await self._runner.run(logs.rotate(log_name))
 
-    async def list_segments(self, queue_name: str) -> list[Segment]:
+    async def list_segments(self, log_name: str) -> list[Segment]:
         """Return the segments of a log, by number, with their size and the consumers that need them.
 
         Raises:
@@ -695,18 +695,18 @@ class AsyncEventLog:
 
         Source: `sluice.list_segments`.
         """
-        return await self._runner.run(logs.list_segments(queue_name))
+        return await self._runner.run(logs.list_segments(log_name))
 
-    async def list_consumers(self, queue_name: str | None = None) -> list[ConsumerState]:
+    async def list_consumers(self, log_name: str | None = None) -> list[ConsumerState]:
         """Return the lag of consumers and the storage they pin, by log and name; None means all logs.
 
         Source: `sluice.list_consumers`.
         """
-        return await self._runner.run(logs.list_consumers(queue_name))
+        return await self._runner.run(logs.list_consumers(log_name))
 
     async def browse_events(
         self,
-        queue_name: str,
+        log_name: str,
         *,
         from_ev_txid: int | None = None,
         from_ev_id: int | None = None,
@@ -720,7 +720,7 @@ class AsyncEventLog:
         A redelivery to a consumer is a row of its own, with `ev_retry`.
 
         Args:
-            queue_name: An existing log.
+            log_name: An existing log.
             from_ev_txid: With `from_ev_id` the position: that of an event of the previous page, or of `event_position`.
                 None: the start of the log, or with `backward` its end.
             from_ev_id: As above. The event at the position is not returned.
@@ -739,7 +739,7 @@ class AsyncEventLog:
         """
         return await self._runner.run(
             logs.browse_events(
-                queue_name,
+                log_name,
                 from_ev_txid=from_ev_txid,
                 from_ev_id=from_ev_id,
                 backward=backward,
@@ -749,12 +749,12 @@ class AsyncEventLog:
         )
 
     async def event_position(
-        self, queue_name: str, of_ev_id: int | None = None, *, moment: datetime | None = None
+        self, log_name: str, of_ev_id: int | None = None, *, moment: datetime | None = None
     ) -> EventPosition | None:
         """Return the position of an event for `browse_events`, or that of a time.
 
         Args:
-            queue_name: An existing log.
+            log_name: An existing log.
             of_ev_id: An event. Give either this or `moment`.
             moment: A time with a time zone: the position precedes the transactions after the last tick before it.
 
@@ -767,7 +767,7 @@ class AsyncEventLog:
 
         Source: `sluice.event_position`.
         """
-        return await self._runner.run(logs.event_position(queue_name, of_ev_id, moment=moment))
+        return await self._runner.run(logs.event_position(log_name, of_ev_id, moment=moment))
 
     async def list_log_states(
         self, *, after_name: str = "", qty: int = 1000, search: str = ""
@@ -785,17 +785,17 @@ class AsyncEventLog:
             logs.list_log_states(after_name=after_name, qty=qty, search=search)
         )
 
-    async def after_restore(self, queue_name: str | None = None) -> list[RestoredLog]:
+    async def after_restore(self, log_name: str | None = None) -> list[RestoredLog]:
         """Repair logs after restoring a dump, whose transaction ids are not valid in this cluster.
 
         Restored logs are not ticked until they are repaired. Consumers keep their positions. Physical copies and
         pg_upgrade need no repair.
 
         Args:
-            queue_name: An existing log; None: all.
+            log_name: An existing log; None: all.
 
         Returns:
-            The repaired logs, without those that needed no repair. With `queue_name` None, a log that cannot be
+            The repaired logs, without those that needed no repair. With `log_name` None, a log that cannot be
             repaired is skipped and has None as `events`.
 
         Raises:
@@ -803,9 +803,9 @@ class AsyncEventLog:
 
         Source: `sluice.after_restore`.
         """
-        return await self._runner.run(logs.after_restore(queue_name))
+        return await self._runner.run(logs.after_restore(log_name))
 
-    async def log_tick(self, queue_name: str) -> int:
+    async def log_tick(self, log_name: str) -> int:
         """Tick one log now if it has new events, regardless of its ticker settings.
 
         Returns:
@@ -817,9 +817,9 @@ class AsyncEventLog:
 
         Source: `sluice.log_tick`.
         """
-        return await self._runner.run(logs.log_tick(queue_name))
+        return await self._runner.run(logs.log_tick(log_name))
 
-    async def listen_log(self, queue_name: str) -> str:
+    async def listen_log(self, log_name: str) -> str:
         """Listen for ticks of a log in this session, from the commit on; needs a connection instead of a pool.
 
         Returns:
@@ -830,20 +830,20 @@ class AsyncEventLog:
 
         Source: `sluice.listen`.
         """
-        return await self._runner.run(logs.listen_log(queue_name))
+        return await self._runner.run(logs.listen_log(log_name))
 
-    async def unlisten_log(self, queue_name: str) -> None:
+    async def unlisten_log(self, log_name: str) -> None:
         """Stop listening for ticks of a log.
 
         Source: `sluice.unlisten`.
         """
-        await self._runner.run(logs.unlisten_log(queue_name))
+        await self._runner.run(logs.unlisten_log(log_name))
 
-    async def set_queue_config(self, queue_name: str, param_name: str, param_value: str) -> None:
+    async def set_queue_config(self, log_name: str, param_name: str, param_value: str) -> None:
         """Change a setting of a log.
 
         Args:
-            queue_name: An existing log.
+            log_name: An existing log.
             param_name: One of ticker_max_count, ticker_max_lag, ticker_idle_period, ticker_paused, rotation_period,
                 external_ticker.
             param_value: In PostgreSQL's syntax: `500`, `3 seconds`, `true`.
@@ -855,9 +855,9 @@ class AsyncEventLog:
 
         Source: PgQ 3.5.2 `pgq.set_queue_config`.
         """
-        await self._runner.run(pgq.set_queue_config(queue_name, param_name, param_value))
+        await self._runner.run(pgq.set_queue_config(log_name, param_name, param_value))
 
-    async def current_event_table(self, queue_name: str) -> str:
+    async def current_event_table(self, log_name: str) -> str:
         """Return the table that currently receives events, for a COPY in the same transaction.
 
         Raises:
@@ -866,15 +866,13 @@ class AsyncEventLog:
 
         Source: PgQ 3.5.2 `pgq.current_event_table`; differences in sql/pgq/README.md.
         """
-        return await self._runner.run(pgq.current_event_table(queue_name))
+        return await self._runner.run(pgq.current_event_table(log_name))
 
-    async def register_consumer_at(
-        self, queue_name: str, consumer_name: str, tick_pos: int
-    ) -> bool:
+    async def register_consumer_at(self, log_name: str, consumer_name: str, tick_pos: int) -> bool:
         """Register a consumer at a tick, or move it there and close its open batch.
 
         Args:
-            queue_name: An existing log.
+            log_name: An existing log.
             consumer_name: Name of the consumer.
             tick_pos: A tick that the log still keeps; the next batch starts after it.
 
@@ -887,9 +885,9 @@ class AsyncEventLog:
 
         Source: PgQ 3.5.2 `pgq.register_consumer_at`.
         """
-        return await self._runner.run(pgq.register_consumer_at(queue_name, consumer_name, tick_pos))
+        return await self._runner.run(pgq.register_consumer_at(log_name, consumer_name, tick_pos))
 
-    async def ticker(self, queue_name: str) -> int | None:
+    async def ticker(self, log_name: str) -> int | None:
         """Tick one log if a tick is due. Safe to call from any number of processes.
 
         Returns:
@@ -901,7 +899,7 @@ class AsyncEventLog:
 
         Source: PgQ 3.5.2 `pgq.ticker`; differences in sql/pgq/README.md.
         """
-        return await self._runner.run(pgq.ticker(queue_name))
+        return await self._runner.run(pgq.ticker(log_name))
 
     async def ticker_all(self) -> int:
         """Tick every log whose tick is due.
@@ -914,12 +912,12 @@ class AsyncEventLog:
         return await self._runner.run(pgq.ticker_all())
 
     async def ticker_external(
-        self, queue_name: str, tick_id: int, orig_timestamp: datetime, event_seq: int
+        self, log_name: str, tick_id: int, orig_timestamp: datetime, event_seq: int
     ) -> int:
         """Tick a log that is ticked externally, such as a copy of another log.
 
         Args:
-            queue_name: A log whose `queue_external_ticker` is set.
+            log_name: A log whose `queue_external_ticker` is set.
             tick_id: The tick_id of the original log.
             orig_timestamp: Time of the original tick, with a time zone.
             event_seq: The last ev_id assigned at that time.
@@ -933,10 +931,10 @@ class AsyncEventLog:
         Source: PgQ 3.5.2 `pgq.ticker`.
         """
         return await self._runner.run(
-            pgq.ticker_external(queue_name, tick_id, orig_timestamp, event_seq)
+            pgq.ticker_external(log_name, tick_id, orig_timestamp, event_seq)
         )
 
-    async def force_tick(self, queue_name: str) -> int | None:
+    async def force_tick(self, log_name: str) -> int | None:
         """Make the next call of `ticker` tick regardless of the log's settings; this call itself does not tick.
 
         Returns:
@@ -944,7 +942,7 @@ class AsyncEventLog:
 
         Source: PgQ 3.5.2 `pgq.force_tick`.
         """
-        return await self._runner.run(pgq.force_tick(queue_name))
+        return await self._runner.run(pgq.force_tick(log_name))
 
     async def maint_retry_events(self) -> int:
         """Move events whose retry is due back into their logs.
@@ -956,7 +954,7 @@ class AsyncEventLog:
         """
         return await self._runner.run(pgq.maint_retry_events())
 
-    async def next_batch_info(self, queue_name: str, consumer_name: str) -> OpenBatch | None:
+    async def next_batch_info(self, log_name: str, consumer_name: str) -> OpenBatch | None:
         """Open the consumer's next batch as `next_batch` does, and return it with its ticks.
 
         Raises:
@@ -965,11 +963,11 @@ class AsyncEventLog:
 
         Source: PgQ 3.5.2 `pgq.next_batch_info`.
         """
-        return await self._runner.run(pgq.next_batch_info(queue_name, consumer_name))
+        return await self._runner.run(pgq.next_batch_info(log_name, consumer_name))
 
     async def next_batch_custom(
         self,
-        queue_name: str,
+        log_name: str,
         consumer_name: str,
         *,
         min_lag: timedelta | None = None,
@@ -979,7 +977,7 @@ class AsyncEventLog:
         """Open a batch that spans several ticks, or return the open batch unchanged.
 
         Args:
-            queue_name: An existing log.
+            log_name: An existing log.
             consumer_name: A registered consumer.
             min_lag: Minimum age of the batch's last tick.
             min_count: Minimum number of events, approximately, if available.
@@ -996,7 +994,7 @@ class AsyncEventLog:
         """
         return await self._runner.run(
             pgq.next_batch_custom(
-                queue_name,
+                log_name,
                 consumer_name,
                 min_lag=min_lag,
                 min_count=min_count,
@@ -1019,7 +1017,7 @@ class AsyncEventLog:
         return await self._runner.run(pgq.version())
 
     async def register_subconsumer(
-        self, queue_name: str, consumer_name: str, subconsumer_name: str
+        self, log_name: str, consumer_name: str, subconsumer_name: str
     ) -> bool:
         """Register a subconsumer, and its consumer if necessary.
 
@@ -1032,21 +1030,16 @@ class AsyncEventLog:
         Source: pgq-coop 3.4 `pgq_coop.register_subconsumer`.
         """
         return await self._runner.run(
-            pgq_coop.register_subconsumer(queue_name, consumer_name, subconsumer_name)
+            pgq_coop.register_subconsumer(log_name, consumer_name, subconsumer_name)
         )
 
     async def unregister_subconsumer(
-        self,
-        queue_name: str,
-        consumer_name: str,
-        subconsumer_name: str,
-        *,
-        close_batch: bool = False,
+        self, log_name: str, consumer_name: str, subconsumer_name: str, *, close_batch: bool = False
     ) -> int:
         """Unregister a subconsumer.
 
         Args:
-            queue_name: An existing log.
+            log_name: An existing log.
             consumer_name: Its consumer, which stays.
             subconsumer_name: The subconsumer to unregister.
             close_batch: Close its open batch; its events are not delivered to another subconsumer.
@@ -1061,13 +1054,13 @@ class AsyncEventLog:
         """
         return await self._runner.run(
             pgq_coop.unregister_subconsumer(
-                queue_name, consumer_name, subconsumer_name, close_batch=close_batch
+                log_name, consumer_name, subconsumer_name, close_batch=close_batch
             )
         )
 
     async def coop_next_batch_custom(
         self,
-        queue_name: str,
+        log_name: str,
         consumer_name: str,
         subconsumer_name: str,
         *,
@@ -1089,7 +1082,7 @@ class AsyncEventLog:
         """
         return await self._runner.run(
             pgq_coop.next_batch_custom(
-                queue_name,
+                log_name,
                 consumer_name,
                 subconsumer_name,
                 min_lag=min_lag,
@@ -1101,7 +1094,7 @@ class AsyncEventLog:
 
     async def coop_next_batch(
         self,
-        queue_name: str,
+        log_name: str,
         consumer_name: str,
         subconsumer_name: str,
         *,
@@ -1110,7 +1103,7 @@ class AsyncEventLog:
         """Open the subconsumer's next batch, or return its open batch. Registers the subconsumer if necessary.
 
         Args:
-            queue_name: An existing log.
+            log_name: An existing log.
             consumer_name: The consumer whose batches the subconsumers share.
             subconsumer_name: The subconsumer that opens the batch.
             dead_interval: Take over the batch of a subconsumer after this time without activity; None: never.
@@ -1126,7 +1119,7 @@ class AsyncEventLog:
         """
         return await self._runner.run(
             pgq_coop.next_batch(
-                queue_name, consumer_name, subconsumer_name, dead_interval=dead_interval
+                log_name, consumer_name, subconsumer_name, dead_interval=dead_interval
             )
         )
 
@@ -1147,7 +1140,7 @@ class AsyncEventLog:
         """
         return await self._runner.run(pipelines.list_pipelines())
 
-    async def list_groups(self, queue_name: str | None = None) -> list[GroupInfo]:
+    async def list_groups(self, log_name: str | None = None) -> list[GroupInfo]:
         """Return the settings and lag of the share groups of one log, or of all, by log and name.
 
         Raises:
@@ -1155,4 +1148,4 @@ class AsyncEventLog:
 
         Source: `sluice.list_groups`.
         """
-        return await self._runner.run(share_groups.list_groups(queue_name))
+        return await self._runner.run(share_groups.list_groups(log_name))

@@ -88,7 +88,7 @@ class AsyncSchedules:
     async def schedule_event(
         self,
         name: str,
-        queue_name: str,
+        log_name: str,
         ev_type: str | None,
         ev_data: str | None,
         *,
@@ -102,7 +102,7 @@ class AsyncSchedules:
 
         Args:
             name: Name of the schedule, 1 to 200 bytes.
-            queue_name: An existing log.
+            log_name: An existing log.
             ev_type: Type of the event.
             ev_data: Text of the event, JSON by convention.
             ev_extra1: Additional text.
@@ -124,7 +124,7 @@ class AsyncSchedules:
         return await self._runner.run(
             schedules.schedule_event(
                 name,
-                queue_name,
+                log_name,
                 ev_type,
                 ev_data,
                 ev_extra1=ev_extra1,

@@ -35,18 +35,18 @@ class ShareGroup:
     PrivilegeError and RetryableError.
     """
 
-    def __init__(self, source: Connectable, queue_name: str, group_name: str) -> None:
+    def __init__(self, source: Connectable, log_name: str, group_name: str) -> None:
         """Use a pool or a connection, for one group of one log. Neither is checked or created here.
 
         Args:
             source: With a pool, each call is a transaction of its own, and claims commit asynchronously (a crash that
                 loses one only leaves its events unclaimed). With a connection, each call runs in the caller's
                 transaction, and commits only in autocommit mode. The caller opens and closes it.
-            queue_name: An existing log.
+            log_name: An existing log.
             group_name: The share group; create it with `create`.
         """
         self._runner = Runner(source)
-        self._name = (queue_name, group_name)
+        self._name = (log_name, group_name)
 
     def create(
         self,

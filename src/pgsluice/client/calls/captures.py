@@ -14,7 +14,7 @@ from pgsluice.client.log_records import Capture, CaptureProblem
 
 @method(EventLog)
 def capture(
-    source_table: str, queue_name: str, options: Mapping[str, Any] | None = None
+    source_table: str, log_name: str, options: Mapping[str, Any] | None = None
 ) -> Call[None]:
     """Capture a table: append one event for each changed row, in the transaction of the change.
 
@@ -24,7 +24,7 @@ def capture(
     Args:
         source_table: The table as an SQL identifier, such as `shop.orders` or `shop."Orders"`: names with
             upper-case letters or other characters are quoted. Of a partitioned table, the root.
-        queue_name: An existing log.
+        log_name: An existing log.
         options: `columns` or `ignore`: the columns to keep or to leave out (an update of left-out columns alone
             appends no event); `key`: the columns that identify a row (default: the primary key); `before`: False
             keeps only the key of the old row; `operations`: a list of insert, update, delete and truncate;
@@ -42,18 +42,18 @@ def capture(
     """
     return Call(
         "select sluice.capture(%s::regclass, %s::text, %s::jsonb)",
-        (source_table, queue_name, json_parameter(dict(options or {}), "options")),
+        (source_table, log_name, json_parameter(dict(options or {}), "options")),
         nothing,
     )
 
 
 @method(EventLog)
-def drop_capture(source_table: str, queue_name: str) -> Call[bool]:
+def drop_capture(source_table: str, log_name: str) -> Call[bool]:
     """Stop capturing a table into a log; its events stay in the log.
 
     Args:
         source_table: The table as an SQL identifier, such as `shop.orders` or `shop."Orders"`.
-        queue_name: The log that it is captured into.
+        log_name: The log that it is captured into.
 
     Returns:
         False when the table was not captured into this log.
@@ -64,12 +64,12 @@ def drop_capture(source_table: str, queue_name: str) -> Call[bool]:
     Source: `sluice.drop_capture`.
     """
     return Call(
-        "select sluice.drop_capture(%s::regclass, %s::text)", (source_table, queue_name), scalar
+        "select sluice.drop_capture(%s::regclass, %s::text)", (source_table, log_name), scalar
     )
 
 
 @method(EventLog)
-def list_captures(queue_name: str | None = None) -> Call[list[Capture]]:
+def list_captures(log_name: str | None = None) -> Call[list[Capture]]:
     """Return the captured tables of one log, or of all, by log and table.
 
     Source: `sluice.list_captures`.
@@ -77,13 +77,13 @@ def list_captures(queue_name: str | None = None) -> Call[list[Capture]]:
     return Call(
         "select source_table::text, log_name, options, operations, enabled "
         "from sluice.list_captures(%s::text)",
-        (queue_name,),
+        (log_name,),
         record(Capture),
     )
 
 
 @method(EventLog)
-def list_capture_problems(queue_name: str | None = None) -> Call[list[CaptureProblem]]:
+def list_capture_problems(log_name: str | None = None) -> Call[list[CaptureProblem]]:
     """Return why changes of captured tables are not captured or differ from what readers know, of one log or all.
 
     Includes tables with triggers of PgQ that do not fire.
@@ -93,7 +93,7 @@ def list_capture_problems(queue_name: str | None = None) -> Call[list[CapturePro
     return Call(
         "select p.log_name, p.source_table::text, p.kind, p.problem, p.hint "
         "from sluice.list_capture_problems(%s::text) as p",
-        (queue_name,),
+        (log_name,),
         record(CaptureProblem),
     )
 
@@ -101,7 +101,7 @@ def list_capture_problems(queue_name: str | None = None) -> Call[list[CapturePro
 @method(EventLog)
 def capture_snapshot(
     source_table: str,
-    queue_name: str,
+    log_name: str,
     *,
     after_key: Mapping[str, str] | None = None,
     qty: int = 1000,
@@ -114,7 +114,7 @@ def capture_snapshot(
 
     Args:
         source_table: A captured table as an SQL identifier, such as `shop.orders` or `shop."Orders"`.
-        queue_name: The log that it is captured into.
+        log_name: The log that it is captured into.
         after_key: The result of the previous call; None: start.
         qty: The most rows, 1 or more; fewer when another transaction is changing one. A table without a key is
             taken as a whole, and is locked against writes until the commit.
@@ -135,7 +135,7 @@ def capture_snapshot(
         "select sluice.capture_snapshot(%s::regclass, %s::text, %s::jsonb, %s::integer)",
         (
             source_table,
-            queue_name,
+            log_name,
             json_parameter(None if after_key is None else dict(after_key), "after_key"),
             whole(qty, "qty", 1),
         ),

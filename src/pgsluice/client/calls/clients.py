@@ -117,7 +117,7 @@ class EventLog:
     """
 
     ORDER = (
-        "create_queue",
+        "create",
         "insert_event",
         "insert_events",
         "insert_many",
@@ -131,7 +131,7 @@ class EventLog:
         "unregister_consumer",
         "get_queue_info",
         "get_consumer_info",
-        "drop_queue",
+        "drop",
         "set_log_options",
         "log_options",
         "list_log_options",
@@ -175,7 +175,7 @@ class ShareGroup:
     def __init__(
         self,
         source: AsyncConnectable,
-        queue_name: str,
+        log_name: str,
         group_name: str,
     ) -> None:
         """Use a pool or a connection, for one group of one log. Neither is checked or created here.
@@ -184,7 +184,7 @@ class ShareGroup:
             source: With a pool, each call is a transaction of its own, and claims commit asynchronously (a crash that
                 loses one only leaves its events unclaimed). With a connection, each call runs in the caller's
                 transaction, and commits only in autocommit mode. The caller opens and closes it.
-            queue_name: An existing log.
+            log_name: An existing log.
             group_name: The share group; create it with `create`.
         """
 

@@ -15,7 +15,7 @@ from pgsluice.tracing.carrier import Sends
 
 @method(EventLog)
 def insert_delayed_event(
-    queue_name: str,
+    log_name: str,
     ev_type: str | None,
     ev_data: str | None,
     delay: int | datetime,
@@ -32,7 +32,7 @@ def insert_delayed_event(
     unlimited.
 
     Args:
-        queue_name: An existing log.
+        log_name: An existing log.
         ev_type: Type of the event.
         ev_data: Text of the event, JSON by convention.
         delay: Seconds until the event is due, 0 or more, or the time when it is due (with a time zone).
@@ -57,13 +57,13 @@ def insert_delayed_event(
         f"select sluice.insert_event(%s::text, %s::text, %s::text, {due}, "
         "%s::text, %s::text, %s::text, %s::text)"
     )
-    parameters = (queue_name, *fields[:2], point(delay, "delay"), *fields[2:])
-    return Call(sql, parameters, scalar, sends=Sends("pgq", queue_name, 7))
+    parameters = (log_name, *fields[:2], point(delay, "delay"), *fields[2:])
+    return Call(sql, parameters, scalar, sends=Sends("pgq", log_name, 7))
 
 
 @method(EventLog)
 def list_delayed(
-    queue_name: str,
+    log_name: str,
     *,
     qty: int = 100,
     after_due_at: datetime | None = None,
@@ -72,7 +72,7 @@ def list_delayed(
     """Return a page of a log's delayed events, next due first.
 
     Args:
-        queue_name: An existing log.
+        log_name: An existing log.
         qty: The most to return, 1 or more.
         after_due_at: Only events due later; None: start at the next one.
         after_delayed_id: Also events due at exactly `after_due_at` with a higher id; None: no.
@@ -91,7 +91,7 @@ def list_delayed(
         "select * from sluice.list_delayed(%s::text, %s::integer, %s::timestamptz, %s::bigint)"
     )
     parameters = (
-        queue_name,
+        log_name,
         whole(qty, "qty", 1),
         zoned_time(after_due_at, "after_due_at"),
         after_id(after_delayed_id, "after_delayed_id"),
@@ -100,7 +100,7 @@ def list_delayed(
 
 
 @method(EventLog)
-def count_delayed(queue_name: str) -> Call[int]:
+def count_delayed(log_name: str) -> Call[int]:
     """Count a log's delayed events; scans those of all logs, about 3 s per million.
 
     Raises:
@@ -108,4 +108,4 @@ def count_delayed(queue_name: str) -> Call[int]:
 
     Source: `sluice.count_delayed`.
     """
-    return Call("select sluice.count_delayed(%s::text)", (queue_name,), scalar)
+    return Call("select sluice.count_delayed(%s::text)", (log_name,), scalar)

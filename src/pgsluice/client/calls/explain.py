@@ -72,7 +72,7 @@ def explain_key(queue_name: str, key: str) -> Call[list[ExplainedFact]]:
 
 
 @method(EventLog)
-def explain_log(queue_name: str) -> Call[list[ExplainedFact]]:
+def explain_log(log_name: str) -> Call[list[ExplainedFact]]:
     """Explain a log: its newest event and tick, and which consumers are behind, and why.
 
     Raises:
@@ -80,11 +80,11 @@ def explain_log(queue_name: str) -> Call[list[ExplainedFact]]:
 
     Source: `sluice.explain_log`.
     """
-    return Call("select * from sluice.explain_log(%s::text)", (queue_name,), explained)
+    return Call("select * from sluice.explain_log(%s::text)", (log_name,), explained)
 
 
 @method(EventLog)
-def explain_event(queue_name: str, ev_id: int) -> Call[list[ExplainedFact]]:
+def explain_event(log_name: str, ev_id: int) -> Call[list[ExplainedFact]]:
     """Explain an event: for each consumer and share group, whether it has finished the event, and if not, why.
 
     Returns:
@@ -98,13 +98,13 @@ def explain_event(queue_name: str, ev_id: int) -> Call[list[ExplainedFact]]:
     """
     return Call(
         "select * from sluice.explain_event(%s::text, %s::bigint)",
-        (queue_name, checked_id(ev_id, "ev_id")),
+        (log_name, checked_id(ev_id, "ev_id")),
         explained,
     )
 
 
 @method(EventLog)
-def explain_consumer(queue_name: str, consumer_name: str) -> Call[list[ExplainedFact]]:
+def explain_consumer(log_name: str, consumer_name: str) -> Call[list[ExplainedFact]]:
     """Explain a consumer: its position, and why it has not read the newest events.
 
     Returns:
@@ -119,26 +119,26 @@ def explain_consumer(queue_name: str, consumer_name: str) -> Call[list[Explained
     """
     return Call(
         "select * from sluice.explain_consumer(%s::text, %s::text)",
-        (queue_name, consumer_name),
+        (log_name, consumer_name),
         explained,
     )
 
 
 @method(ShareGroup, name="explain")
-def explain_group(queue_name: str, group_name: str) -> Call[list[ExplainedFact]]:
+def explain_group(log_name: str, group_name: str) -> Call[list[ExplainedFact]]:
     """Explain the group: its events by state, its open claims and their leases, and why events are not claimed.
 
     Source: `sluice.explain_group`.
     """
     return Call(
         "select * from sluice.explain_group(%s::text, %s::text)",
-        (queue_name, group_name),
+        (log_name, group_name),
         explained,
     )
 
 
 @method(ShareGroup, name="explain_key")
-def explain_group_key(queue_name: str, group_name: str, key: str) -> Call[list[ExplainedFact]]:
+def explain_group_key(log_name: str, group_name: str, key: str) -> Call[list[ExplainedFact]]:
     """Explain a key of the group: whether it is claimed, waits for a redelivery or is parked.
 
     Requires the role sluice_reader, as keys are parts of events.
@@ -147,7 +147,7 @@ def explain_group_key(queue_name: str, group_name: str, key: str) -> Call[list[E
     """
     return Call(
         "select * from sluice.explain_key(%s::text, %s::text, %s::text)",
-        (queue_name, group_name, key),
+        (log_name, group_name, key),
         explained,
     )
 

@@ -8,20 +8,20 @@ from pgsluice.client.group_records import BlockedKey
 
 
 @method(ShareGroup)
-def list_blocked_keys(queue_name: str, group_name: str) -> Call[list[BlockedKey]]:
+def list_blocked_keys(log_name: str, group_name: str) -> Call[list[BlockedKey]]:
     """Return the blocked keys as of the last claim, longest blocked first.
 
     Source: `sluice.list_blocked_keys`.
     """
     return Call(
         "select * from sluice.list_blocked_keys(%s::text, %s::text)",
-        (queue_name, group_name),
+        (log_name, group_name),
         record(BlockedKey),
     )
 
 
 @method(ShareGroup)
-def unpark_key(queue_name: str, group_name: str, key: str) -> Call[int]:
+def unpark_key(log_name: str, group_name: str, key: str) -> Call[int]:
     """Unpark a key: redeliver all its parked events in the order of the log, with attempts reset to 0.
 
     Args:
@@ -38,6 +38,6 @@ def unpark_key(queue_name: str, group_name: str, key: str) -> Call[int]:
     """
     return Call(
         "select sluice.unpark_key(%s::text, %s::text, %s::text)",
-        (queue_name, group_name, key),
+        (log_name, group_name, key),
         scalar,
     )

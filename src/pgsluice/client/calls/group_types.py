@@ -10,20 +10,20 @@ from pgsluice.client.group_records import GroupType
 
 
 @method(ShareGroup)
-def list_types(queue_name: str, group_name: str) -> Call[list[GroupType]]:
+def list_types(log_name: str, group_name: str) -> Call[list[GroupType]]:
     """Return the event types that handlers are declared for, and those without a handler, by type.
 
     Source: `sluice.list_types`.
     """
     return Call(
         "select * from sluice.list_types(%s::text, %s::text)",
-        (queue_name, group_name),
+        (log_name, group_name),
         record(GroupType),
     )
 
 
 @method(ShareGroup)
-def forget_types(queue_name: str, group_name: str, types: Sequence[str | None]) -> Call[int]:
+def forget_types(log_name: str, group_name: str, types: Sequence[str | None]) -> Call[int]:
     """Remove the declarations of event types whose handlers will not return.
 
     Their waiting events are then treated by the option `unhandled`. A running worker that declares a type
@@ -39,19 +39,19 @@ def forget_types(queue_name: str, group_name: str, types: Sequence[str | None]) 
     """
     return Call(
         "select sluice.forget_types(%s::text, %s::text, %s::text[])",
-        (queue_name, group_name, list(types)),
+        (log_name, group_name, list(types)),
         scalar,
     )
 
 
 def declare_types(
-    queue_name: str, group_name: str, app: str, declared: Sequence[tuple[str, str | None]]
+    log_name: str, group_name: str, app: str, declared: Sequence[tuple[str, str | None]]
 ) -> Call[str]:
     """Declare the event types of an app's handlers, each as handler and type; return the group's option `unhandled`."""
     return Call(
         "select sluice.declare_types(%s::text, %s::text, %s::text, %s::text[], %s::text[])",
         (
-            queue_name,
+            log_name,
             group_name,
             app,
             [handler for handler, _ in declared],
@@ -62,11 +62,11 @@ def declare_types(
 
 
 def note_unhandled(
-    queue_name: str, group_name: str, outcome: str, events: Mapping[str | None, int]
+    log_name: str, group_name: str, outcome: str, events: Mapping[str | None, int]
 ) -> Call[None]:
     """Count events without a handler, by type."""
     return Call(
         "select sluice.note_unhandled(%s::text, %s::text, %s::text, %s::text[], %s::bigint[])",
-        (queue_name, group_name, outcome, list(events), list(events.values())),
+        (log_name, group_name, outcome, list(events), list(events.values())),
         nothing,
     )

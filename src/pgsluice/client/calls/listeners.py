@@ -146,7 +146,7 @@ def next_capacity(queue_name: str) -> Call[Due]:
 
 
 def next_group_due(
-    queue_name: str,
+    log_name: str,
     group_name: str,
     after: datetime | None,
     types: Sequence[str] | None = None,
@@ -156,7 +156,7 @@ def next_group_due(
         "select due, pg_catalog.clock_timestamp() "
         "from sluice.next_group_due(%s::text, %s::text, %s::timestamptz, %s::text[], %s::boolean) as due"
     )
-    parameters = (queue_name, group_name, after, None if types is None else list(types), others)
+    parameters = (log_name, group_name, after, None if types is None else list(types), others)
     return Call(sql, parameters, _due)
 
 

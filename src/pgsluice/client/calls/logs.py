@@ -187,13 +187,13 @@ def maintain_groups() -> Call[list[GroupStep]]:
 
 
 @method(EventLog)
-def rotate(queue_name: str | None = None) -> Call[list[RotationStep]]:
+def rotate(log_name: str | None = None) -> Call[list[RotationStep]]:
     """Rotate logs: switch to the next segment when due, and reclaim segments that no consumer needs.
 
     Waits at most 100 ms for a lock; a segment in use is left to a later call.
 
     Args:
-        queue_name: An existing log; None: all.
+        log_name: An existing log; None: all.
 
     Returns:
         The steps done, and the reason for each that was not.
@@ -203,11 +203,11 @@ def rotate(queue_name: str | None = None) -> Call[list[RotationStep]]:
 
     Source: `sluice.rotate`.
     """
-    return Call("select * from sluice.rotate(%s::text)", (queue_name,), record(RotationStep))
+    return Call("select * from sluice.rotate(%s::text)", (log_name,), record(RotationStep))
 
 
 @method(EventLog)
-def list_segments(queue_name: str) -> Call[list[Segment]]:
+def list_segments(log_name: str) -> Call[list[Segment]]:
     """Return the segments of a log, by number, with their size and the consumers that need them.
 
     Raises:
@@ -215,23 +215,21 @@ def list_segments(queue_name: str) -> Call[list[Segment]]:
 
     Source: `sluice.list_segments`.
     """
-    return Call("select * from sluice.list_segments(%s::text)", (queue_name,), record(Segment))
+    return Call("select * from sluice.list_segments(%s::text)", (log_name,), record(Segment))
 
 
 @method(EventLog)
-def list_consumers(queue_name: str | None = None) -> Call[list[ConsumerState]]:
+def list_consumers(log_name: str | None = None) -> Call[list[ConsumerState]]:
     """Return the lag of consumers and the storage they pin, by log and name; None means all logs.
 
     Source: `sluice.list_consumers`.
     """
-    return Call(
-        "select * from sluice.list_consumers(%s::text)", (queue_name,), record(ConsumerState)
-    )
+    return Call("select * from sluice.list_consumers(%s::text)", (log_name,), record(ConsumerState))
 
 
 @method(EventLog)
 def browse_events(
-    queue_name: str,
+    log_name: str,
     *,
     from_ev_txid: int | None = None,
     from_ev_id: int | None = None,
@@ -245,7 +243,7 @@ def browse_events(
     A redelivery to a consumer is a row of its own, with `ev_retry`.
 
     Args:
-        queue_name: An existing log.
+        log_name: An existing log.
         from_ev_txid: With `from_ev_id` the position: that of an event of the previous page, or of `event_position`.
             None: the start of the log, or with `backward` its end.
         from_ev_id: As above. The event at the position is not returned.
@@ -268,18 +266,18 @@ def browse_events(
         "%s::text, %s::text::xid8, %s::bigint, %s::boolean, %s::integer, %s::integer)"
     )
     position = (None if from_ev_txid is None else str(from_ev_txid), from_ev_id)
-    parameters = (queue_name, *position, backward, whole(qty, "qty", 1), length_max)
+    parameters = (log_name, *position, backward, whole(qty, "qty", 1), length_max)
     return Call(sql, parameters, record(BrowsedEvent))
 
 
 @method(EventLog)
 def event_position(
-    queue_name: str, of_ev_id: int | None = None, *, moment: datetime | None = None
+    log_name: str, of_ev_id: int | None = None, *, moment: datetime | None = None
 ) -> Call[EventPosition | None]:
     """Return the position of an event for `browse_events`, or that of a time.
 
     Args:
-        queue_name: An existing log.
+        log_name: An existing log.
         of_ev_id: An event. Give either this or `moment`.
         moment: A time with a time zone: the position precedes the transactions after the last tick before it.
 
@@ -296,7 +294,7 @@ def event_position(
         "select p.ev_txid::text::bigint, p.ev_id "
         "from sluice.event_position(%s::text, %s::bigint, %s::timestamptz) as p",
         (
-            queue_name,
+            log_name,
             None if of_ev_id is None else checked_id(of_ev_id, "of_ev_id"),
             zoned_time(moment, "moment"),
         ),
@@ -325,17 +323,17 @@ def list_log_states(
 
 
 @method(EventLog)
-def after_restore(queue_name: str | None = None) -> Call[list[RestoredLog]]:
+def after_restore(log_name: str | None = None) -> Call[list[RestoredLog]]:
     """Repair logs after restoring a dump, whose transaction ids are not valid in this cluster.
 
     Restored logs are not ticked until they are repaired. Consumers keep their positions. Physical copies and
     pg_upgrade need no repair.
 
     Args:
-        queue_name: An existing log; None: all.
+        log_name: An existing log; None: all.
 
     Returns:
-        The repaired logs, without those that needed no repair. With `queue_name` None, a log that cannot be
+        The repaired logs, without those that needed no repair. With `log_name` None, a log that cannot be
         repaired is skipped and has None as `events`.
 
     Raises:
@@ -343,11 +341,11 @@ def after_restore(queue_name: str | None = None) -> Call[list[RestoredLog]]:
 
     Source: `sluice.after_restore`.
     """
-    return Call("select * from sluice.after_restore(%s::text)", (queue_name,), record(RestoredLog))
+    return Call("select * from sluice.after_restore(%s::text)", (log_name,), record(RestoredLog))
 
 
 @method(EventLog)
-def log_tick(queue_name: str) -> Call[int]:
+def log_tick(log_name: str) -> Call[int]:
     """Tick one log now if it has new events, regardless of its ticker settings.
 
     Returns:
@@ -359,11 +357,11 @@ def log_tick(queue_name: str) -> Call[int]:
 
     Source: `sluice.log_tick`.
     """
-    return Call("select sluice.log_tick(%s::text)", (queue_name,), scalar)
+    return Call("select sluice.log_tick(%s::text)", (log_name,), scalar)
 
 
 @method(EventLog)
-def listen_log(queue_name: str) -> Call[str]:
+def listen_log(log_name: str) -> Call[str]:
     """Listen for ticks of a log in this session, from the commit on; needs a connection instead of a pool.
 
     Returns:
@@ -374,22 +372,22 @@ def listen_log(queue_name: str) -> Call[str]:
 
     Source: `sluice.listen`.
     """
-    return Call("select sluice.listen(%s::text, 'log'::text)", (queue_name,), scalar)
+    return Call("select sluice.listen(%s::text, 'log'::text)", (log_name,), scalar)
 
 
 @method(EventLog)
-def unlisten_log(queue_name: str) -> Call[None]:
+def unlisten_log(log_name: str) -> Call[None]:
     """Stop listening for ticks of a log.
 
     Source: `sluice.unlisten`.
     """
-    return Call("select sluice.unlisten(%s::text, 'log'::text)", (queue_name,), nothing)
+    return Call("select sluice.unlisten(%s::text, 'log'::text)", (log_name,), nothing)
 
 
 # For workers: waits for another session of the same consumer no longer than lock_timeout. The setting ends with the
 # statement's transaction, and the case expression makes the server apply it first.
 def open_batch(
-    queue_name: str,
+    log_name: str,
     consumer_name: str,
     collect: tuple[timedelta | None, int | None, timedelta | None],
     lock_timeout_ms: int,
@@ -399,11 +397,11 @@ def open_batch(
         "lateral pgq.next_batch_custom(case when waiting.lock_timeout is not null then %s::text end, "
         "%s::text, %s::interval, %s::integer, %s::interval) as b"
     )
-    return Call(sql, (f"{lock_timeout_ms}ms", queue_name, consumer_name, *collect), scalar)
+    return Call(sql, (f"{lock_timeout_ms}ms", log_name, consumer_name, *collect), scalar)
 
 
 def open_coop_batch(
-    queue_name: str,
+    log_name: str,
     consumer_name: str,
     subconsumer_name: str,
     collect: tuple[timedelta | None, int | None, timedelta | None],
@@ -415,5 +413,5 @@ def open_coop_batch(
         "lateral pgq_coop.next_batch_custom(case when waiting.lock_timeout is not null then %s::text end, "
         "%s::text, %s::text, %s::interval, %s::integer, %s::interval, %s::interval) as b (batch_id)"
     )
-    of = (queue_name, consumer_name, subconsumer_name)
+    of = (log_name, consumer_name, subconsumer_name)
     return Call(sql, (f"{lock_timeout_ms}ms", *of, *collect, dead_interval), scalar)

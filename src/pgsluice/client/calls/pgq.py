@@ -13,8 +13,8 @@ from pgsluice.client.log_records import BatchInfo, ConsumerInfo, Event, LogInfo,
 from pgsluice.tracing.carrier import Sends
 
 
-@method(EventLog)
-def create_queue(queue_name: str) -> Call[bool]:
+@method(EventLog, name="create")
+def create_queue(log_name: str) -> Call[bool]:
     """Create an event log with its first tick.
 
     Returns:
@@ -22,15 +22,15 @@ def create_queue(queue_name: str) -> Call[bool]:
 
     Source: PgQ 3.5.2 `pgq.create_queue`.
     """
-    return Call("select pgq.create_queue(%s::text)", (queue_name,), truth)
+    return Call("select pgq.create_queue(%s::text)", (log_name,), truth)
 
 
-@method(EventLog)
-def drop_queue(queue_name: str, *, force: bool = False) -> Call[None]:
+@method(EventLog, name="drop")
+def drop_queue(log_name: str, *, force: bool = False) -> Call[None]:
     """Drop an event log with its events.
 
     Args:
-        queue_name: An existing log.
+        log_name: An existing log.
         force: Unregister its consumers too.
 
     Raises:
@@ -39,15 +39,15 @@ def drop_queue(queue_name: str, *, force: bool = False) -> Call[None]:
 
     Source: PgQ 3.5.2 `pgq.drop_queue`.
     """
-    return Call("select pgq.drop_queue(%s::text, %s::boolean)", (queue_name, force), nothing)
+    return Call("select pgq.drop_queue(%s::text, %s::boolean)", (log_name, force), nothing)
 
 
 @method(EventLog)
-def set_queue_config(queue_name: str, param_name: str, param_value: str) -> Call[None]:
+def set_queue_config(log_name: str, param_name: str, param_value: str) -> Call[None]:
     """Change a setting of a log.
 
     Args:
-        queue_name: An existing log.
+        log_name: An existing log.
         param_name: One of ticker_max_count, ticker_max_lag, ticker_idle_period, ticker_paused, rotation_period,
             external_ticker.
         param_value: In PostgreSQL's syntax: `500`, `3 seconds`, `true`.
@@ -61,22 +61,22 @@ def set_queue_config(queue_name: str, param_name: str, param_value: str) -> Call
     """
     return Call(
         "select pgq.set_queue_config(%s::text, %s::text, %s::text)",
-        (queue_name, param_name, param_value),
+        (log_name, param_name, param_value),
         nothing,
     )
 
 
 @method(EventLog)
-def get_queue_info(queue_name: str | None = None) -> Call[list[LogInfo]]:
+def get_queue_info(log_name: str | None = None) -> Call[list[LogInfo]]:
     """Return the settings and state of one log, or of all, by name.
 
     Source: PgQ 3.5.2 `pgq.get_queue_info`.
     """
-    return Call("select * from pgq.get_queue_info(%s::text)", (queue_name,), record(LogInfo))
+    return Call("select * from pgq.get_queue_info(%s::text)", (log_name,), record(LogInfo))
 
 
 @method(EventLog)
-def current_event_table(queue_name: str) -> Call[str]:
+def current_event_table(log_name: str) -> Call[str]:
     """Return the table that currently receives events, for a COPY in the same transaction.
 
     Raises:
@@ -85,12 +85,12 @@ def current_event_table(queue_name: str) -> Call[str]:
 
     Source: PgQ 3.5.2 `pgq.current_event_table`; differences in sql/pgq/README.md.
     """
-    return Call("select pgq.current_event_table(%s::text)", (queue_name,), scalar)
+    return Call("select pgq.current_event_table(%s::text)", (log_name,), scalar)
 
 
 @method(EventLog)
 def insert_event(
-    queue_name: str,
+    log_name: str,
     ev_type: str | None,
     ev_data: str | None,
     *,
@@ -102,7 +102,7 @@ def insert_event(
     """Append one event; consumers receive it after the commit and the next tick.
 
     Args:
-        queue_name: An existing log.
+        log_name: An existing log.
         ev_type: Type of the event.
         ev_data: Text of the event, JSON by convention.
         ev_extra1: Additional text, as are the next three.
@@ -122,12 +122,12 @@ def insert_event(
         "select pgq.insert_event("
         "%s::text, %s::text, %s::text, %s::text, %s::text, %s::text, %s::text)"
     )
-    parameters = (queue_name, *event_parameters(event))
-    return Call(sql, parameters, scalar, sends=Sends("pgq", queue_name, 6))
+    parameters = (log_name, *event_parameters(event))
+    return Call(sql, parameters, scalar, sends=Sends("pgq", log_name, 6))
 
 
 @method(EventLog)
-def register_consumer(queue_name: str, consumer_name: str) -> Call[bool]:
+def register_consumer(log_name: str, consumer_name: str) -> Call[bool]:
     """Register a consumer at the latest tick.
 
     Returns:
@@ -139,15 +139,15 @@ def register_consumer(queue_name: str, consumer_name: str) -> Call[bool]:
     Source: PgQ 3.5.2 `pgq.register_consumer`.
     """
     sql: LiteralString = "select pgq.register_consumer(%s::text, %s::text)"
-    return Call(sql, (queue_name, consumer_name), truth)
+    return Call(sql, (log_name, consumer_name), truth)
 
 
 @method(EventLog)
-def register_consumer_at(queue_name: str, consumer_name: str, tick_pos: int) -> Call[bool]:
+def register_consumer_at(log_name: str, consumer_name: str, tick_pos: int) -> Call[bool]:
     """Register a consumer at a tick, or move it there and close its open batch.
 
     Args:
-        queue_name: An existing log.
+        log_name: An existing log.
         consumer_name: Name of the consumer.
         tick_pos: A tick that the log still keeps; the next batch starts after it.
 
@@ -161,11 +161,11 @@ def register_consumer_at(queue_name: str, consumer_name: str, tick_pos: int) -> 
     Source: PgQ 3.5.2 `pgq.register_consumer_at`.
     """
     sql: LiteralString = "select pgq.register_consumer_at(%s::text, %s::text, %s::bigint)"
-    return Call(sql, (queue_name, consumer_name, tick_pos), truth)
+    return Call(sql, (log_name, consumer_name, tick_pos), truth)
 
 
 @method(EventLog)
-def unregister_consumer(queue_name: str, consumer_name: str) -> Call[int]:
+def unregister_consumer(log_name: str, consumer_name: str) -> Call[int]:
     """Unregister a consumer and its subconsumers, and drop their positions.
 
     Returns:
@@ -174,23 +174,23 @@ def unregister_consumer(queue_name: str, consumer_name: str) -> Call[int]:
     Source: PgQ 3.5.2 `pgq.unregister_consumer`.
     """
     sql: LiteralString = "select pgq.unregister_consumer(%s::text, %s::text)"
-    return Call(sql, (queue_name, consumer_name), scalar)
+    return Call(sql, (log_name, consumer_name), scalar)
 
 
 @method(EventLog)
 def get_consumer_info(
-    queue_name: str | None = None, consumer_name: str | None = None
+    log_name: str | None = None, consumer_name: str | None = None
 ) -> Call[list[ConsumerInfo]]:
     """Return the position and lag of consumers, by log and name; None for either means all.
 
     Source: PgQ 3.5.2 `pgq.get_consumer_info`.
     """
     sql: LiteralString = "select * from pgq.get_consumer_info(%s::text, %s::text)"
-    return Call(sql, (queue_name, consumer_name), record(ConsumerInfo))
+    return Call(sql, (log_name, consumer_name), record(ConsumerInfo))
 
 
 @method(EventLog)
-def ticker(queue_name: str) -> Call[int | None]:
+def ticker(log_name: str) -> Call[int | None]:
     """Tick one log if a tick is due. Safe to call from any number of processes.
 
     Returns:
@@ -202,7 +202,7 @@ def ticker(queue_name: str) -> Call[int | None]:
 
     Source: PgQ 3.5.2 `pgq.ticker`; differences in sql/pgq/README.md.
     """
-    return Call("select pgq.ticker(%s::text)", (queue_name,), scalar)
+    return Call("select pgq.ticker(%s::text)", (log_name,), scalar)
 
 
 @method(EventLog)
@@ -219,12 +219,12 @@ def ticker_all() -> Call[int]:
 
 @method(EventLog)
 def ticker_external(
-    queue_name: str, tick_id: int, orig_timestamp: datetime, event_seq: int
+    log_name: str, tick_id: int, orig_timestamp: datetime, event_seq: int
 ) -> Call[int]:
     """Tick a log that is ticked externally, such as a copy of another log.
 
     Args:
-        queue_name: A log whose `queue_external_ticker` is set.
+        log_name: A log whose `queue_external_ticker` is set.
         tick_id: The tick_id of the original log.
         orig_timestamp: Time of the original tick, with a time zone.
         event_seq: The last ev_id assigned at that time.
@@ -239,13 +239,13 @@ def ticker_external(
     """
     return Call(
         "select pgq.ticker(%s::text, %s::bigint, %s::timestamptz, %s::bigint)",
-        (queue_name, tick_id, point(orig_timestamp, "orig_timestamp"), event_seq),
+        (log_name, tick_id, point(orig_timestamp, "orig_timestamp"), event_seq),
         scalar,
     )
 
 
 @method(EventLog)
-def force_tick(queue_name: str) -> Call[int | None]:
+def force_tick(log_name: str) -> Call[int | None]:
     """Make the next call of `ticker` tick regardless of the log's settings; this call itself does not tick.
 
     Returns:
@@ -253,7 +253,7 @@ def force_tick(queue_name: str) -> Call[int | None]:
 
     Source: PgQ 3.5.2 `pgq.force_tick`.
     """
-    return Call("select pgq.force_tick(%s::text)", (queue_name,), scalar)
+    return Call("select pgq.force_tick(%s::text)", (log_name,), scalar)
 
 
 @method(EventLog)
@@ -269,7 +269,7 @@ def maint_retry_events() -> Call[int]:
 
 
 @method(EventLog)
-def next_batch(queue_name: str, consumer_name: str) -> Call[int | None]:
+def next_batch(log_name: str, consumer_name: str) -> Call[int | None]:
     """Open the consumer's next batch, or return its open batch.
 
     Returns:
@@ -282,11 +282,11 @@ def next_batch(queue_name: str, consumer_name: str) -> Call[int | None]:
     Source: PgQ 3.5.2 `pgq.next_batch`.
     """
     sql: LiteralString = "select pgq.next_batch(%s::text, %s::text)"
-    return Call(sql, (queue_name, consumer_name), scalar)
+    return Call(sql, (log_name, consumer_name), scalar)
 
 
 @method(EventLog)
-def next_batch_info(queue_name: str, consumer_name: str) -> Call[OpenBatch | None]:
+def next_batch_info(log_name: str, consumer_name: str) -> Call[OpenBatch | None]:
     """Open the consumer's next batch as `next_batch` does, and return it with its ticks.
 
     Raises:
@@ -296,12 +296,12 @@ def next_batch_info(queue_name: str, consumer_name: str) -> Call[OpenBatch | Non
     Source: PgQ 3.5.2 `pgq.next_batch_info`.
     """
     sql: LiteralString = "select * from pgq.next_batch_info(%s::text, %s::text)"
-    return Call(sql, (queue_name, consumer_name), one_or_none(OpenBatch))
+    return Call(sql, (log_name, consumer_name), one_or_none(OpenBatch))
 
 
 @method(EventLog)
 def next_batch_custom(
-    queue_name: str,
+    log_name: str,
     consumer_name: str,
     *,
     min_lag: timedelta | None = None,
@@ -311,7 +311,7 @@ def next_batch_custom(
     """Open a batch that spans several ticks, or return the open batch unchanged.
 
     Args:
-        queue_name: An existing log.
+        log_name: An existing log.
         consumer_name: A registered consumer.
         min_lag: Minimum age of the batch's last tick.
         min_count: Minimum number of events, approximately, if available.
@@ -331,7 +331,7 @@ def next_batch_custom(
         "%s::text, %s::text, %s::interval, %s::integer, %s::interval)"
     )
     return Call(
-        sql, (queue_name, consumer_name, min_lag, min_count, min_interval), one_or_none(OpenBatch)
+        sql, (log_name, consumer_name, min_lag, min_count, min_interval), one_or_none(OpenBatch)
     )
 
 

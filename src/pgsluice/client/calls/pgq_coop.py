@@ -10,7 +10,7 @@ from pgsluice.client.calls.clients import EventLog, method
 
 
 @method(EventLog)
-def register_subconsumer(queue_name: str, consumer_name: str, subconsumer_name: str) -> Call[bool]:
+def register_subconsumer(log_name: str, consumer_name: str, subconsumer_name: str) -> Call[bool]:
     """Register a subconsumer, and its consumer if necessary.
 
     Returns:
@@ -22,17 +22,17 @@ def register_subconsumer(queue_name: str, consumer_name: str, subconsumer_name: 
     Source: pgq-coop 3.4 `pgq_coop.register_subconsumer`.
     """
     sql: LiteralString = "select pgq_coop.register_subconsumer(%s::text, %s::text, %s::text)"
-    return Call(sql, (queue_name, consumer_name, subconsumer_name), truth)
+    return Call(sql, (log_name, consumer_name, subconsumer_name), truth)
 
 
 @method(EventLog)
 def unregister_subconsumer(
-    queue_name: str, consumer_name: str, subconsumer_name: str, *, close_batch: bool = False
+    log_name: str, consumer_name: str, subconsumer_name: str, *, close_batch: bool = False
 ) -> Call[int]:
     """Unregister a subconsumer.
 
     Args:
-        queue_name: An existing log.
+        log_name: An existing log.
         consumer_name: Its consumer, which stays.
         subconsumer_name: The subconsumer to unregister.
         close_batch: Close its open batch; its events are not delivered to another subconsumer.
@@ -48,13 +48,13 @@ def unregister_subconsumer(
     sql: LiteralString = (
         "select pgq_coop.unregister_subconsumer(%s::text, %s::text, %s::text, %s::integer)"
     )
-    of = (queue_name, consumer_name, subconsumer_name)
+    of = (log_name, consumer_name, subconsumer_name)
     return Call(sql, (*of, int(close_batch)), scalar)
 
 
 @method(EventLog, name="coop_next_batch_custom")
 def next_batch_custom(
-    queue_name: str,
+    log_name: str,
     consumer_name: str,
     subconsumer_name: str,
     *,
@@ -78,13 +78,13 @@ def next_batch_custom(
         "select pgq_coop.next_batch_custom(%s::text, %s::text, %s::text, "
         "%s::interval, %s::integer, %s::interval, %s::interval)"
     )
-    of = (queue_name, consumer_name, subconsumer_name)
+    of = (log_name, consumer_name, subconsumer_name)
     return Call(sql, (*of, min_lag, min_count, min_interval, dead_interval), scalar)
 
 
 @method(EventLog, name="coop_next_batch")
 def next_batch(
-    queue_name: str,
+    log_name: str,
     consumer_name: str,
     subconsumer_name: str,
     *,
@@ -93,7 +93,7 @@ def next_batch(
     """Open the subconsumer's next batch, or return its open batch. Registers the subconsumer if necessary.
 
     Args:
-        queue_name: An existing log.
+        log_name: An existing log.
         consumer_name: The consumer whose batches the subconsumers share.
         subconsumer_name: The subconsumer that opens the batch.
         dead_interval: Take over the batch of a subconsumer after this time without activity; None: never.
@@ -108,7 +108,7 @@ def next_batch(
     Source: pgq-coop 3.4 `pgq_coop.next_batch`; differences in sql/pgq/README.md.
     """
     sql: LiteralString = "select pgq_coop.next_batch(%s::text, %s::text, %s::text, %s::interval)"
-    return Call(sql, (queue_name, consumer_name, subconsumer_name, dead_interval), scalar)
+    return Call(sql, (log_name, consumer_name, subconsumer_name, dead_interval), scalar)
 
 
 @method(EventLog, name="coop_finish_batch")

@@ -10,7 +10,7 @@ from pgsluice.client.log_records import PipelineState
 
 
 def hold_pipeline(
-    queue_name: str, consumer_name: str, kind: str, lake: str, backend_pid: int
+    log_name: str, consumer_name: str, kind: str, lake: str, backend_pid: int
 ) -> Call[tuple[bool | None, str]]:
     """Hold the consumer of a pipeline until the end of the session.
 
@@ -20,14 +20,14 @@ def hold_pipeline(
     return Call(
         "select h.is_held, h.holder from sluice.hold_pipeline("
         "%s::text, %s::text, %s::text, %s::text, %s::integer) as h",
-        (queue_name, consumer_name, kind, lake, backend_pid),
+        (log_name, consumer_name, kind, lake, backend_pid),
         row,
         is_report=True,
     )
 
 
 def report_pipeline(
-    queue_name: str, consumer_name: str, row_count: int, last_commit_at: datetime | None
+    log_name: str, consumer_name: str, row_count: int, last_commit_at: datetime | None
 ) -> Call[int | None]:
     """Report the rows written since the start of a query, and the time of its last commit.
 
@@ -36,7 +36,7 @@ def report_pipeline(
     """
     return Call(
         "select sluice.report_pipeline(%s::text, %s::text, %s::bigint, %s::timestamptz)",
-        (queue_name, consumer_name, row_count, last_commit_at),
+        (log_name, consumer_name, row_count, last_commit_at),
         scalar,
     )
 

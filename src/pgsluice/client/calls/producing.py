@@ -21,11 +21,11 @@ COPY_FROM_EVENTS = 200
 
 
 @method(EventLog)
-def insert_events(queue_name: str, events: Sequence[NewEvent]) -> Call[list[int]]:
+def insert_events(log_name: str, events: Sequence[NewEvent]) -> Call[list[int]]:
     """Append events; consumers receive them after the commit and the next tick.
 
     Args:
-        queue_name: An existing log.
+        log_name: An existing log.
         events: Sent in one statement, so they must fit into memory here and on the server.
 
     Returns:
@@ -48,19 +48,19 @@ def insert_events(queue_name: str, events: Sequence[NewEvent]) -> Call[list[int]
         "select * from sluice.insert_events(%s::text, %s::text[], %s::text[], "
         "%s::text[], %s::text[], %s::text[], %s::text[])"
     )
-    sends = Sends("pgq", queue_name, len(arrays), len(fields[0])) if fields[0] else None
-    return Call(statement, (queue_name, *arrays), column, sends=sends)
+    sends = Sends("pgq", log_name, len(arrays), len(fields[0])) if fields[0] else None
+    return Call(statement, (log_name, *arrays), column, sends=sends)
 
 
 @method(EventLog)
-def insert_many(queue_name: str, events: Iterable[NewEvent]) -> CallOrCopy[int]:
+def insert_many(log_name: str, events: Iterable[NewEvent]) -> CallOrCopy[int]:
     """Append any number of events, by COPY if there are many.
 
     All are appended, or none: on a pool or in autocommit mode, they are a transaction of their own. After an error
     in the caller's transaction, roll it back.
 
     Args:
-        queue_name: An existing log.
+        log_name: An existing log.
         events: Consumed one by one, so it can be a generator over more than fits into memory. It must not use this
             connection.
 
@@ -78,11 +78,11 @@ def insert_many(queue_name: str, events: Iterable[NewEvent]) -> CallOrCopy[int]:
     rest = iter(events)
     first = list(islice(rest, COPY_FROM_EVENTS))
     if len(first) < COPY_FROM_EVENTS:
-        call = insert_events(queue_name, first)
+        call = insert_events(log_name, first)
         return Call(call.sql, call.parameters, len, sends=call.sends)
-    table = current_event_table(queue_name)
+    table = current_event_table(log_name)
     statement = Call(table.sql, table.parameters, lambda rows: _copy_statement(scalar(rows)))
-    sends = Sends("pgq", queue_name, len(NewEvent._fields) - 1)
+    sends = Sends("pgq", log_name, len(NewEvent._fields) - 1)
     return Copy(statement, _checked(chain(first, rest)), sends)
 
 

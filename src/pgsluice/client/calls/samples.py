@@ -89,13 +89,13 @@ def count_queues() -> Call[int]:
     return Call("select count(*) from pgmq.meta", (), scalar)
 
 
-def list_group_settings(queue_name: str) -> Call[list[GroupSettings]]:
+def list_group_settings(log_name: str) -> Call[list[GroupSettings]]:
     """Return the settings of the share groups of a log by name, without their figures, which take time to read."""
     return Call(
         "select g.group_name, g.lease, g.max_attempts, g.max_deliveries, g.backoff, g.backoff_base, g.backoff_max, "
         "g.key, g.when_waiting, g.lost, g.created_at "
         "from sluice.share_group as g where g.log_name = %s::text order by g.group_name",
-        (queue_name,),
+        (log_name,),
         record(GroupSettings),
     )
 

@@ -69,7 +69,7 @@ def schedule(
 @method(Schedules)
 def schedule_event(
     name: str,
-    queue_name: str,
+    log_name: str,
     ev_type: str | None,
     ev_data: str | None,
     *,
@@ -83,7 +83,7 @@ def schedule_event(
 
     Args:
         name: Name of the schedule, 1 to 200 bytes.
-        queue_name: An existing log.
+        log_name: An existing log.
         ev_type: Type of the event.
         ev_data: Text of the event, JSON by convention.
         ev_extra1: Additional text.
@@ -106,7 +106,7 @@ def schedule_event(
     for field, value in zip(NewEvent._fields, event, strict=True):
         text_parameter(value, field)
     fields = Jsonb({field: value for field, value in event._asdict().items() if value is not None})
-    return _schedule(name, queue_name, (None, None, fields), options)
+    return _schedule(name, log_name, (None, None, fields), options)
 
 
 @method(Schedules)

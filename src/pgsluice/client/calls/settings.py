@@ -89,11 +89,11 @@ def list_queue_options() -> Call[list[QueueSettings]]:
 
 
 @method(EventLog)
-def set_log_options(queue_name: str, /, **options: Unpack[LogOptions]) -> Call[Change]:
+def set_log_options(log_name: str, /, **options: Unpack[LogOptions]) -> Call[Change]:
     """Change the given options of a log; the others keep their values.
 
     Args:
-        queue_name: An existing log.
+        log_name: An existing log.
         **options: See `LogOptions`.
 
     Returns:
@@ -107,13 +107,13 @@ def set_log_options(queue_name: str, /, **options: Unpack[LogOptions]) -> Call[C
     """
     return Call(
         "select sluice.set_log_options(%s::text, %s::jsonb)",
-        (queue_name, options_parameter(options)),
+        (log_name, options_parameter(options)),
         scalar,
     )
 
 
 @method(EventLog)
-def log_options(queue_name: str) -> Call[LogSettings]:
+def log_options(log_name: str) -> Call[LogSettings]:
     """Return the options of a log.
 
     Raises:
@@ -121,7 +121,7 @@ def log_options(queue_name: str) -> Call[LogSettings]:
 
     Source: `sluice.log_options`.
     """
-    return Call("select * from sluice.log_options(%s::text)", (queue_name,), one(LogSettings))
+    return Call("select * from sluice.log_options(%s::text)", (log_name,), one(LogSettings))
 
 
 @method(EventLog)

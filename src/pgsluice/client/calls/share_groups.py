@@ -28,7 +28,7 @@ _SECONDS = "_s"
 
 @method(ShareGroup, name="create")
 def create_group(
-    queue_name: str,
+    log_name: str,
     group_name: str,
     /,
     *,
@@ -67,14 +67,14 @@ def create_group(
     given = {name: value for name, value in fixed.items() if value is not None}
     return Call(
         "select sluice.create_group(%s::text, %s::text, %s::jsonb)",
-        (queue_name, group_name, json_parameter(given | _changeable(options), "options")),
+        (log_name, group_name, json_parameter(given | _changeable(options), "options")),
         scalar,
     )
 
 
 @method(ShareGroup, name="set_options")
 def set_group_options(
-    queue_name: str, group_name: str, /, **options: Unpack[GroupOptions]
+    log_name: str, group_name: str, /, **options: Unpack[GroupOptions]
 ) -> Call[Change]:
     """Change the given options; open claims keep their lease.
 
@@ -91,13 +91,13 @@ def set_group_options(
     """
     return Call(
         "select sluice.set_group_options(%s::text, %s::text, %s::jsonb)",
-        (queue_name, group_name, json_parameter(_changeable(options), "options")),
+        (log_name, group_name, json_parameter(_changeable(options), "options")),
         scalar,
     )
 
 
 @method(ShareGroup, name="drop")
-def drop_group(queue_name: str, group_name: str) -> Call[bool]:
+def drop_group(log_name: str, group_name: str) -> Call[bool]:
     """Drop the group with its claims and retries; the log no longer keeps events for it.
 
     Its dead letters stay.
@@ -107,11 +107,11 @@ def drop_group(queue_name: str, group_name: str) -> Call[bool]:
 
     Source: `sluice.drop_group`.
     """
-    return Call("select sluice.drop_group(%s::text, %s::text)", (queue_name, group_name), scalar)
+    return Call("select sluice.drop_group(%s::text, %s::text)", (log_name, group_name), scalar)
 
 
 @method(EventLog)
-def list_groups(queue_name: str | None = None) -> Call[list[GroupInfo]]:
+def list_groups(log_name: str | None = None) -> Call[list[GroupInfo]]:
     """Return the settings and lag of the share groups of one log, or of all, by log and name.
 
     Raises:
@@ -120,26 +120,26 @@ def list_groups(queue_name: str | None = None) -> Call[list[GroupInfo]]:
     Source: `sluice.list_groups`.
     """
     return Call(
-        "select * from sluice.list_groups(%s::text, null::text)", (queue_name,), record(GroupInfo)
+        "select * from sluice.list_groups(%s::text, null::text)", (log_name,), record(GroupInfo)
     )
 
 
 @method(ShareGroup, name="info")
-def group_info(queue_name: str, group_name: str) -> Call[GroupInfo]:
+def group_info(log_name: str, group_name: str) -> Call[GroupInfo]:
     """Return the settings and lag of the group.
 
     Source: `sluice.list_groups`.
     """
     return Call(
         "select * from sluice.list_groups(%s::text, %s::text)",
-        (queue_name, group_name),
+        (log_name, group_name),
         one(GroupInfo),
     )
 
 
 @method(ShareGroup)
 def claim(
-    queue_name: str,
+    log_name: str,
     group_name: str,
     qty: int = 1,
     *,
@@ -188,7 +188,7 @@ def claim(
     return Call(
         part if synchronous else alone,
         (
-            queue_name,
+            log_name,
             group_name,
             whole(qty, "qty", 1),
             seconds(lease_s, "lease_s"),
@@ -201,7 +201,7 @@ def claim(
 
 
 def record_receipt(
-    queue_name: str, group_name: str, claim_id: int, *, lease_s: float
+    log_name: str, group_name: str, claim_id: int, *, lease_s: float
 ) -> Call[datetime]:
     """Renew a claim that was just made, so that its expiry counts as an attempt, without waiting for a WAL flush.
 
@@ -210,14 +210,14 @@ def record_receipt(
     return Call(
         "select renewed.lease_until from pg_catalog.set_config('synchronous_commit', 'off', true), "
         "sluice.renew(%s::text, %s::text, %s::bigint, %s::interval) as renewed (lease_until)",
-        (queue_name, group_name, claim_id, seconds(lease_s, "lease_s")),
+        (log_name, group_name, claim_id, seconds(lease_s, "lease_s")),
         scalar,
     )
 
 
 @method(ShareGroup)
 def acknowledge(
-    queue_name: str,
+    log_name: str,
     group_name: str,
     claim: int | ClaimedEvent | Sequence[ClaimedEvent],
     outcome: AcknowledgeType = "accept",
@@ -266,7 +266,7 @@ def acknowledge(
         "select sluice.acknowledge(%s::text, %s::text, %s::bigint, %s::text, %s::bigint[], "
         "%s::interval, %s::text, %s::text)",
         (
-            queue_name,
+            log_name,
             group_name,
             claim_id,
             outcome,
@@ -282,7 +282,7 @@ def acknowledge(
 
 @method(ShareGroup)
 def accept(
-    queue_name: str,
+    log_name: str,
     group_name: str,
     claim: int | ClaimedEvent | Sequence[ClaimedEvent],
     *,
@@ -292,12 +292,12 @@ def accept(
 
     Source: `sluice.acknowledge`.
     """
-    return acknowledge(queue_name, group_name, claim, "accept", ev_ids=ev_ids)
+    return acknowledge(log_name, group_name, claim, "accept", ev_ids=ev_ids)
 
 
 @method(ShareGroup)
 def release(
-    queue_name: str,
+    log_name: str,
     group_name: str,
     claim: int | ClaimedEvent | Sequence[ClaimedEvent],
     *,
@@ -308,12 +308,12 @@ def release(
 
     Source: `sluice.acknowledge`.
     """
-    return acknowledge(queue_name, group_name, claim, "release", ev_ids=ev_ids, delay_s=delay_s)
+    return acknowledge(log_name, group_name, claim, "release", ev_ids=ev_ids, delay_s=delay_s)
 
 
 @method(ShareGroup)
 def retry(
-    queue_name: str,
+    log_name: str,
     group_name: str,
     claim: int | ClaimedEvent | Sequence[ClaimedEvent],
     *,
@@ -328,13 +328,13 @@ def retry(
     Source: `sluice.acknowledge`.
     """
     return acknowledge(
-        queue_name, group_name, claim, "retry", ev_ids=ev_ids, delay_s=delay_s, error=error
+        log_name, group_name, claim, "retry", ev_ids=ev_ids, delay_s=delay_s, error=error
     )
 
 
 @method(ShareGroup)
 def reject(
-    queue_name: str,
+    log_name: str,
     group_name: str,
     claim: int | ClaimedEvent | Sequence[ClaimedEvent],
     reason: str,
@@ -347,13 +347,13 @@ def reject(
     Source: `sluice.acknowledge`.
     """
     return acknowledge(
-        queue_name, group_name, claim, "reject", ev_ids=ev_ids, error=error, reason=reason
+        log_name, group_name, claim, "reject", ev_ids=ev_ids, error=error, reason=reason
     )
 
 
 @method(ShareGroup)
 def renew(
-    queue_name: str,
+    log_name: str,
     group_name: str,
     claim: int | ClaimedEvent | Sequence[ClaimedEvent],
     *,
@@ -382,26 +382,26 @@ def renew(
         )
     return Call(
         "select sluice.renew(%s::text, %s::text, %s::bigint, %s::interval)",
-        (queue_name, group_name, claim_id, seconds(lease_s, "lease_s")),
+        (log_name, group_name, claim_id, seconds(lease_s, "lease_s")),
         scalar,
     )
 
 
 @method(ShareGroup)
-def list_claims(queue_name: str, group_name: str) -> Call[list[OpenClaim]]:
+def list_claims(log_name: str, group_name: str) -> Call[list[OpenClaim]]:
     """Return the open claims, earliest first.
 
     Source: `sluice.list_claims`.
     """
     return Call(
         "select * from sluice.list_claims(%s::text, %s::text)",
-        (queue_name, group_name),
+        (log_name, group_name),
         record(OpenClaim),
     )
 
 
 @method(ShareGroup)
-def unfinished_attempts(queue_name: str, group_name: str, claim_id: int) -> Call[list[int]]:
+def unfinished_attempts(log_name: str, group_name: str, claim_id: int) -> Call[list[int]]:
     """Return the events of a claim whose previous lease expired without an outcome.
 
     Such an event may have killed its process. Handle them one at a time and release the others first: a lease
@@ -417,7 +417,7 @@ def unfinished_attempts(queue_name: str, group_name: str, claim_id: int) -> Call
     """
     return Call(
         "select * from sluice.unfinished_attempts(%s::text, %s::text, %s::bigint)",
-        (queue_name, group_name, claim_id),
+        (log_name, group_name, claim_id),
         column,
     )
 

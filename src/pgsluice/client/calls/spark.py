@@ -16,29 +16,29 @@ from pgsluice.errors import ArgumentError
 _SNAPSHOT_NAME = re.compile(r"[0-9A-Fa-f-]+")
 
 
-def log_commit(queue_name: str, consumer_name: str, tick_id: int) -> Call[bool]:
+def log_commit(log_name: str, consumer_name: str, tick_id: int) -> Call[bool]:
     """Move a consumer's position forward."""
     return Call(
         "select sluice.log_commit(%s::text, %s::text, %s::bigint)",
-        (queue_name, consumer_name, tick_id),
+        (log_name, consumer_name, tick_id),
         scalar,
     )
 
 
-def log_commit_snapshot(queue_name: str, consumer_name: str, snapshot: str) -> Call[bool]:
+def log_commit_snapshot(log_name: str, consumer_name: str, snapshot: str) -> Call[bool]:
     """Move a consumer's position forward to the last tick that a snapshot covers."""
     return Call(
         "select sluice.log_commit(%s::text, %s::text, %s::pg_snapshot)",
-        (queue_name, consumer_name, snapshot),
+        (log_name, consumer_name, snapshot),
         scalar,
     )
 
 
-def log_consumers(queue_name: str, consumer_name: str | None) -> Call[list[tuple[int, str]]]:
+def log_consumers(log_name: str, consumer_name: str | None) -> Call[list[tuple[int, str]]]:
     """Return the positions of a log's consumers as ticks and their snapshots, newest first.
 
     Args:
-        queue_name: An existing log.
+        log_name: An existing log.
         consumer_name: Only this consumer; None: all.
 
     Returns:
@@ -52,28 +52,28 @@ def log_consumers(queue_name: str, consumer_name: str | None) -> Call[list[tuple
         "where q.queue_name = %s::text and (%s::text is null or c.co_name = %s::text) "
         "and s.pos_last_snapshot is not null and s.pos_lost is null "
         "order by s.pos_last_tick desc",
-        (queue_name, consumer_name, consumer_name),
+        (log_name, consumer_name, consumer_name),
         list,
     )
 
 
-def log_count(queue_name: str, after: str, upto: str | None, at_most: int) -> Call[int]:
+def log_count(log_name: str, after: str, upto: str | None, at_most: int) -> Call[int]:
     """Count events between two snapshots, up to `at_most`; None as the later one is now."""
     return Call(
         "select sluice.log_count("
         "%s::text, %s::pg_snapshot, coalesce(%s::pg_snapshot, pg_current_snapshot()), %s::bigint)",
-        (queue_name, after, upto, at_most),
+        (log_name, after, upto, at_most),
         scalar,
     )
 
 
 def log_cut(
-    queue_name: str, after: str | None, max_events: int | None, upto: str | None
+    log_name: str, after: str | None, max_events: int | None, upto: str | None
 ) -> Call[tuple[str, int | None]]:
     """Find the end of a read of about `max_events` by snapshots, and flush its WAL.
 
     Args:
-        queue_name: An existing log.
+        log_name: An existing log.
         after: The snapshot to continue from; None: only return the end.
         max_events: The most events, approximately; None: all.
         upto: The latest snapshot to end at; None: now.
@@ -84,40 +84,40 @@ def log_cut(
     return Call(
         "select e.upto::text, e.cut_at "
         "from sluice.log_end(%s::text, %s::pg_snapshot, %s::bigint, %s::pg_snapshot) as e",
-        (queue_name, after, max_events, upto),
+        (log_name, after, max_events, upto),
         row,
     )
 
 
 def log_end(
-    queue_name: str, from_tick: int, max_events: int, last_tick: int | None
+    log_name: str, from_tick: int, max_events: int, last_tick: int | None
 ) -> Call[tuple[int, str]]:
     """Find the last tick within about `max_events` of `from_tick`, not after `last_tick`, and its snapshot."""
     return Call(
         "select e.tick_id, e.tick_snapshot::text "
         "from sluice.log_end(%s::text, %s::bigint, %s::bigint, %s::bigint) as e",
-        (queue_name, from_tick, max_events, last_tick),
+        (log_name, from_tick, max_events, last_tick),
         row,
     )
 
 
-def log_incarnation(queue_name: str, *, with_timeline: bool = False) -> Call[str]:
+def log_incarnation(log_name: str, *, with_timeline: bool = False) -> Call[str]:
     """Return an identifier that tells this event log from others of the same name, in this or another cluster.
 
     With the timeline, it also changes when the server is promoted or restored to an earlier time.
     """
     return Call(
-        "select sluice.log_incarnation(%s::text, %s::boolean)", (queue_name, with_timeline), scalar
+        "select sluice.log_incarnation(%s::text, %s::boolean)", (log_name, with_timeline), scalar
     )
 
 
-def log_keeps(queue_name: str, after: str) -> Call[bool]:
+def log_keeps(log_name: str, after: str) -> Call[bool]:
     """True if a log still keeps all events that this snapshot does not see."""
-    return Call("select sluice.log_keeps(%s::text, %s::pg_snapshot)", (queue_name, after), scalar)
+    return Call("select sluice.log_keeps(%s::text, %s::pg_snapshot)", (log_name, after), scalar)
 
 
 def log_slices(
-    queue_name: str,
+    log_name: str,
     after: str,
     upto: str,
     *,
@@ -130,23 +130,23 @@ def log_slices(
         "select s.query from sluice.log_slices("
         "%s::text, %s::pg_snapshot, %s::pg_snapshot, %s::integer, %s::bigint, %s::text[]) as s "
         "order by s.slice",
-        (queue_name, after, upto, slice_count, slice_events_min, list(columns)),
+        (log_name, after, upto, slice_count, slice_events_min, list(columns)),
         column,
     )
 
 
-def log_start(queue_name: str, consumer_name: str | None, starting: str) -> Call[tuple[int, str]]:
+def log_start(log_name: str, consumer_name: str | None, starting: str) -> Call[tuple[int, str]]:
     """Return the tick to start at and its snapshot, and register the consumer there.
 
     Args:
-        queue_name: An existing log.
+        log_name: An existing log.
         consumer_name: The consumer; None: register none.
         starting: `earliest`, `latest`, `committed`, the number of a tick, or a time with a zone: the last tick at or
             before it, or else the oldest tick kept.
     """
     return Call(
         "select s.tick_id, s.tick_snapshot::text from sluice.log_start(%s::text, %s::text, %s::text) as s",
-        (queue_name, consumer_name, starting),
+        (log_name, consumer_name, starting),
         row,
     )
 
@@ -169,7 +169,7 @@ def queue_slices(
 
 
 def captured_tables(
-    queue_name: str,
+    log_name: str,
 ) -> Call[list[tuple[str, str, int, bool, list[str], bool, bool, list[str]]]]:
     """Return the tables with triggers that append their changes to a log.
 
@@ -198,7 +198,7 @@ def captured_tables(
         "and substring(t.tgargs from 1 for octet_length(q.name)) = q.name "
         "group by n.nspname, c.relname, c.oid, c.relispartition "
         "order by 1, 2",
-        (queue_name, queue_name, queue_name),
+        (log_name, log_name, log_name),
         list,
     )
 
@@ -220,7 +220,7 @@ def captured_shapes(
 
 
 def list_shapes(
-    queue_name: str,
+    log_name: str,
 ) -> Call[list[tuple[str, str, str, int, Any, int, str | None]]]:
     """Return the current shapes of the tables that are captured into a log.
 
@@ -230,7 +230,7 @@ def list_shapes(
     return Call(
         "select s.schema_name, s.table_name, s.shape, s.table_oid::bigint, s.columns, s.attribute_count, s.storage "
         "from sluice.list_shapes(%s::text) as s order by 1, 2",
-        (queue_name,),
+        (log_name,),
         list,
     )
 

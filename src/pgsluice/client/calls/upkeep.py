@@ -72,7 +72,7 @@ class ConnectionUse(NamedTuple):
 class ExtraMaintenance(NamedTuple):
     """A maintenance function from a log's `queue_extra_maint`, called with the log's name."""
 
-    queue_name: str
+    log_name: str
     function_name: str
 
 

@@ -84,10 +84,10 @@ def current_snapshot() -> Call[str]:
     return Call("select pg_current_snapshot()::text", (), scalar)
 
 
-def log_relation(queue_name: str) -> Call[str]:
+def log_relation(log_name: str) -> Call[str]:
     """Return the table of a log, qualified and quoted."""
     return Call(
         "select format('pgq.event_%%s', q.queue_id)::regclass::text from pgq.queue as q where q.queue_name = %s::text",
-        (queue_name,),
+        (log_name,),
         scalar,
     )

@@ -37,7 +37,7 @@ def consumer(request: Request) -> Response:
         state=state,
         is_in_trouble=state is not None and is_far_behind(state.lost, state.lag_s),
         is_pipeline=any(
-            (each.queue_name, each.consumer_name) == (log, name) for each in pipelines.value or ()
+            (each.log_name, each.consumer_name) == (log, name) for each in pipelines.value or ()
         ),
         history=read_history(request, "consumer", log, [name]),
     )

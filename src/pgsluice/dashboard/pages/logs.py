@@ -54,8 +54,8 @@ def logs(request: Request) -> Response:
         found=found,
         search=search,
         after=after,
-        shown=[ListedLog(each, worst.get(each.queue_name)) for each in states[:_PAGE]],
-        next_after=states[_PAGE - 1].queue_name if len(states) > _PAGE else None,
+        shown=[ListedLog(each, worst.get(each.log_name)) for each in states[:_PAGE]],
+        next_after=states[_PAGE - 1].log_name if len(states) > _PAGE else None,
     )
 
 

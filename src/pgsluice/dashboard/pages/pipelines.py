@@ -38,7 +38,7 @@ def pipeline(request: Request) -> Response:
     listed = database.part(lambda s: s.logs.list_pipelines(), "pipelines")
     consumers = database.part(lambda s: s.logs.list_consumers(log), "log consumers", log)
     state = next(
-        (e for e in listed.value or () if (e.queue_name, e.consumer_name) == (log, consumer)), None
+        (e for e in listed.value or () if (e.log_name, e.consumer_name) == (log, consumer)), None
     )
     return page(
         request,

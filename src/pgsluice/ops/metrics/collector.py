@@ -218,13 +218,13 @@ class DatabaseCollector(Collector):
         for log in self._limited("log", client.get_queue_info(), families):
             if log.ticker_lag is not None:
                 families.add(
-                    "pgsluice_log_tick_age_seconds", log.ticker_lag.total_seconds(), log.queue_name
+                    "pgsluice_log_tick_age_seconds", log.ticker_lag.total_seconds(), log.log_name
                 )
         consumers = [
             found for found in client.list_consumers() if found.last_tick is not None or found.lost
         ]
         for consumer in self._limited("consumer", consumers, families):
-            labels = (consumer.queue_name, consumer.consumer_name)
+            labels = (consumer.log_name, consumer.consumer_name)
             families.add("pgsluice_log_consumer_lag_events", consumer.lag_events or 0, *labels)
             families.add(
                 "pgsluice_log_consumer_lag_seconds",
@@ -236,7 +236,7 @@ class DatabaseCollector(Collector):
 
     def _groups(self, connection: psycopg.Connection[Any], families: _Families) -> None:
         for group in self._limited("group", EventLog(connection).list_groups(), families):
-            labels = (group.queue_name, group.group_name)
+            labels = (group.log_name, group.group_name)
             families.add("pgsluice_group_lag_events", group.lag_events, *labels)
             families.add("pgsluice_group_lag_seconds", group.lag_s, *labels)
             families.add("pgsluice_group_claimed_events", group.leased, *labels)
@@ -250,7 +250,7 @@ class DatabaseCollector(Collector):
 
     def _pipelines(self, connection: psycopg.Connection[Any], families: _Families) -> None:
         for pipeline in self._limited("pipeline", EventLog(connection).list_pipelines(), families):
-            labels = (pipeline.queue_name, pipeline.consumer_name)
+            labels = (pipeline.log_name, pipeline.consumer_name)
             families.add("pgsluice_pipeline_running", pipeline.is_running, *labels)
             if pipeline.lag_s is not None:
                 families.add("pgsluice_pipeline_lag_seconds", pipeline.lag_s, *labels)

@@ -140,10 +140,10 @@ class Maintenance:
         for step in self._runner.run(maintain_groups()):
             what = "ledgers" if step.group_name is None else f"group {step.group_name}"
             if step.action == "failed":
-                failed.append(self._failed("groups", step.queue_name, f"{what}: {step.reason}"))
+                failed.append(self._failed("groups", step.log_name, f"{what}: {step.reason}"))
             elif step.action != "kept":
                 self._report(
-                    MaintenanceStep("groups", step.queue_name, True, f"{what}: {step.action}")
+                    MaintenanceStep("groups", step.log_name, True, f"{what}: {step.action}")
                 )
         return failed
 
@@ -156,30 +156,30 @@ class Maintenance:
             steps += more
         for step in steps:
             if step.action == "failed":
-                failed.append(self._failed("rotate", step.queue_name, step.reason or ""))
+                failed.append(self._failed("rotate", step.log_name, step.reason or ""))
             elif step.action != "kept":
                 detail = (
                     f"{step.action}: {step.reason}"
                     if step.segment is None
                     else f"segment {step.segment} {step.action}"
                 )
-                self._report(MaintenanceStep("rotate", step.queue_name, True, detail))
+                self._report(MaintenanceStep("rotate", step.log_name, True, detail))
         return failed
 
     def _extra(self) -> list[MaintenanceStep]:
         """Call the extra maintenance functions of logs, independently of each other; return those that failed."""
         failed = []
         for extra in self._runner.run(list_extra_maint()):
-            queue_name, function_name = extra
+            log_name, function_name = extra
             try:
                 if not self._runner.run(run_extra_maint(extra)):
                     continue
             except TRANSIENT:
                 raise
             except SluiceError as error:
-                failed.append(self._failed("extra", queue_name, f"{function_name}: {error}"))
+                failed.append(self._failed("extra", log_name, f"{function_name}: {error}"))
             else:
-                self._report(MaintenanceStep("extra", queue_name, True, function_name))
+                self._report(MaintenanceStep("extra", log_name, True, function_name))
         return failed
 
     def _maintain(self, stop: threading.Event) -> list[MaintenanceStep]:

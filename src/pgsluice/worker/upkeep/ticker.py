@@ -136,7 +136,7 @@ class Ticker:
         now_s = time.monotonic()
         if ticks:
             self._busy_until_s = now_s + _BUSY_S
-            logs = {tick.queue_name for tick in ticks}
+            logs = {tick.log_name for tick in ticks}
             if not logs <= self._ticked:
                 self._ticked |= logs
                 self._no_groups_until_s = 0.0

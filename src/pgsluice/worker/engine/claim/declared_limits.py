@@ -62,7 +62,7 @@ def create_sources(specs: Iterable[HandlerSpec]) -> Steps[None]:
     for spec in specs:
         if not isinstance(spec.route, QueueRoute):
             if logs is None:
-                logs = {each.queue_name for each in (yield pgq.get_queue_info())}
+                logs = {each.log_name for each in (yield pgq.get_queue_info())}
             if spec.route.log_name not in logs:
                 yield pgq.create_queue(spec.route.log_name)
             continue

@@ -264,7 +264,7 @@ def _routes(
         yield _existing(
             f"queue {name}", name in existing, f"create it with `pgsluice queue create {name}`"
         )
-    known = {log.queue_name for log in EventLog(connection).get_queue_info()} if logs else set()
+    known = {log.log_name for log in EventLog(connection).get_queue_info()} if logs else set()
     for name in sorted(logs):
         yield _existing(
             f"log {name}", name in known, f"create it with `pgsluice log create {name}`"

@@ -18,21 +18,21 @@ class AsyncEventBatch:
 
     Attributes:
         batch_id: Its id.
-        queue_name: The event log.
+        log_name: The event log.
         consumer_name: The consumer that opened it.
     """
 
     def __init__(
         self,
         connection: AsyncConnection[Any],
-        queue_name: str,
+        log_name: str,
         consumer_name: str,
         batch_id: int,
         progress: BatchProgress,
     ) -> None:
         """Wrap an open batch; outcomes of its events are collected in `progress`."""
         self.batch_id = batch_id
-        self.queue_name = queue_name
+        self.log_name = log_name
         self.consumer_name = consumer_name
         self._log = AsyncEventLog(connection)
         self._progress = progress

@@ -72,7 +72,7 @@ class AsyncEventConsumer:
     def __init__(
         self,
         pool: AsyncConnectionPool[Any],
-        queue_name: str,
+        log_name: str,
         consumer_name: str,
         *,
         on_event: EventHandler | None = None,
@@ -93,7 +93,7 @@ class AsyncEventConsumer:
 
         Args:
             pool: Connection pool; `run` holds one connection of it.
-            queue_name: An existing log.
+            log_name: An existing log.
             consumer_name: Name under which the position is stored.
             on_event: Called with a connection in a transaction, and an event. It must not commit or roll back. It may
                 return or raise `Retry` (counts as an attempt under `retry`; unlimited without a policy), `Release`
@@ -129,7 +129,7 @@ class AsyncEventConsumer:
         if dead_interval_s is not None and subconsumer_name is None:
             raise ArgumentError("dead_interval_s requires subconsumer_name")
         self._pool = pool
-        self._queue_name = queue_name
+        self._log_name = log_name
         self._consumer_name = consumer_name
         self._on_event = on_event
         self._on_batch = on_batch
@@ -189,7 +189,7 @@ class AsyncEventConsumer:
         """Consume on one connection that listens for ticks."""
         await self._register(connection)
         log = AsyncEventLog(connection)
-        await log.listen_log(self._queue_name)
+        await log.listen_log(self._log_name)
         try:
             while not stop.is_set():
                 try:
@@ -212,7 +212,7 @@ class AsyncEventConsumer:
                     await self._wait(connection, stop)
         finally:
             if connection.info.transaction_status == TransactionStatus.IDLE:
-                await log.unlisten_log(self._queue_name)
+                await log.unlisten_log(self._log_name)
 
     async def _round(self, connection: AsyncConnection[Any]) -> ConsumedBatch | None:
         """Open a batch, handle and finish it."""
@@ -238,11 +238,11 @@ class AsyncEventConsumer:
         call: Call[int | None]
         if self._subconsumer_name is None:
             call = logs.open_batch(
-                self._queue_name, self._consumer_name, self._collect, _LOCK_TIMEOUT_MS
+                self._log_name, self._consumer_name, self._collect, _LOCK_TIMEOUT_MS
             )
         else:
             call = logs.open_coop_batch(
-                self._queue_name,
+                self._log_name,
                 self._consumer_name,
                 self._subconsumer_name,
                 self._collect,
@@ -403,7 +403,7 @@ class AsyncEventConsumer:
         """Log a failure unless `ConsumerLane` logs it."""
         if not isinstance(error, EventFailedError):
             self._failures.report(
-                Origin((("log", self._queue_name), ("consumer", self._consumer_name)), "ev_id"),
+                Origin((("log", self._log_name), ("consumer", self._consumer_name)), "ev_id"),
                 event.ev_id,
                 attempt_of(event),
                 failure_of(error),
@@ -433,10 +433,10 @@ class AsyncEventConsumer:
             return
         log = AsyncEventLog(connection)
         if self._subconsumer_name is None:
-            await log.register_consumer(self._queue_name, self._consumer_name)
+            await log.register_consumer(self._log_name, self._consumer_name)
         else:
             await log.register_subconsumer(
-                self._queue_name, self._consumer_name, self._subconsumer_name
+                self._log_name, self._consumer_name, self._subconsumer_name
             )
         # Once: a consumer that is unregistered later must fail, not restart at another position.
         self._is_registered = True
@@ -448,7 +448,7 @@ class AsyncEventConsumer:
             return False
         self._tick_at_s = now_s + _TICK_S
         try:
-            return await log.ticker(self._queue_name) is not None
+            return await log.ticker(self._log_name) is not None
         except PrivilegeError:
             _log.info('missing privilege to tick source="%s" hint="run a ticker"', self._name)
             self._ticks = False
@@ -477,13 +477,11 @@ class AsyncEventConsumer:
     def _batch(
         self, connection: AsyncConnection[Any], batch_id: int, progress: BatchProgress
     ) -> AsyncEventBatch:
-        return AsyncEventBatch(
-            connection, self._queue_name, self._consumer_name, batch_id, progress
-        )
+        return AsyncEventBatch(connection, self._log_name, self._consumer_name, batch_id, progress)
 
     @property
     def _name(self) -> str:
-        return f"consumer {self._consumer_name} of log {self._queue_name}"
+        return f"consumer {self._consumer_name} of log {self._log_name}"
 
 
 def _interval(seconds: float | None) -> timedelta | None:

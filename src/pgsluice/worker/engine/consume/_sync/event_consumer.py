@@ -73,7 +73,7 @@ class EventConsumer:
     def __init__(
         self,
         pool: ConnectionPool[Any],
-        queue_name: str,
+        log_name: str,
         consumer_name: str,
         *,
         on_event: EventHandler | None = None,
@@ -94,7 +94,7 @@ class EventConsumer:
 
         Args:
             pool: Connection pool; `run` holds one connection of it.
-            queue_name: An existing log.
+            log_name: An existing log.
             consumer_name: Name under which the position is stored.
             on_event: Called with a connection in a transaction, and an event. It must not commit or roll back. It may
                 return or raise `Retry` (counts as an attempt under `retry`; unlimited without a policy), `Release`
@@ -130,7 +130,7 @@ class EventConsumer:
         if dead_interval_s is not None and subconsumer_name is None:
             raise ArgumentError("dead_interval_s requires subconsumer_name")
         self._pool = pool
-        self._queue_name = queue_name
+        self._log_name = log_name
         self._consumer_name = consumer_name
         self._on_event = on_event
         self._on_batch = on_batch
@@ -188,7 +188,7 @@ class EventConsumer:
         """Consume on one connection that listens for ticks."""
         self._register(connection)
         log = EventLog(connection)
-        log.listen_log(self._queue_name)
+        log.listen_log(self._log_name)
         try:
             while not stop.is_set():
                 try:
@@ -211,7 +211,7 @@ class EventConsumer:
                     self._wait(connection, stop)
         finally:
             if connection.info.transaction_status == TransactionStatus.IDLE:
-                log.unlisten_log(self._queue_name)
+                log.unlisten_log(self._log_name)
 
     def _round(self, connection: Connection[Any]) -> ConsumedBatch | None:
         """Open a batch, handle and finish it."""
@@ -237,11 +237,11 @@ class EventConsumer:
         call: Call[int | None]
         if self._subconsumer_name is None:
             call = logs.open_batch(
-                self._queue_name, self._consumer_name, self._collect, _LOCK_TIMEOUT_MS
+                self._log_name, self._consumer_name, self._collect, _LOCK_TIMEOUT_MS
             )
         else:
             call = logs.open_coop_batch(
-                self._queue_name,
+                self._log_name,
                 self._consumer_name,
                 self._subconsumer_name,
                 self._collect,
@@ -394,7 +394,7 @@ class EventConsumer:
         """Log a failure unless `ConsumerLane` logs it."""
         if not isinstance(error, EventFailedError):
             self._failures.report(
-                Origin((("log", self._queue_name), ("consumer", self._consumer_name)), "ev_id"),
+                Origin((("log", self._log_name), ("consumer", self._consumer_name)), "ev_id"),
                 event.ev_id,
                 attempt_of(event),
                 failure_of(error),
@@ -422,9 +422,9 @@ class EventConsumer:
             return
         log = EventLog(connection)
         if self._subconsumer_name is None:
-            log.register_consumer(self._queue_name, self._consumer_name)
+            log.register_consumer(self._log_name, self._consumer_name)
         else:
-            log.register_subconsumer(self._queue_name, self._consumer_name, self._subconsumer_name)
+            log.register_subconsumer(self._log_name, self._consumer_name, self._subconsumer_name)
         # Once: a consumer that is unregistered later must fail, not restart at another position.
         self._is_registered = True
 
@@ -435,7 +435,7 @@ class EventConsumer:
             return False
         self._tick_at_s = now_s + _TICK_S
         try:
-            return log.ticker(self._queue_name) is not None
+            return log.ticker(self._log_name) is not None
         except PrivilegeError:
             _log.info('missing privilege to tick source="%s" hint="run a ticker"', self._name)
             self._ticks = False
@@ -462,11 +462,11 @@ class EventConsumer:
     def _batch(
         self, connection: Connection[Any], batch_id: int, progress: BatchProgress
     ) -> EventBatch:
-        return EventBatch(connection, self._queue_name, self._consumer_name, batch_id, progress)
+        return EventBatch(connection, self._log_name, self._consumer_name, batch_id, progress)
 
     @property
     def _name(self) -> str:
-        return f"consumer {self._consumer_name} of log {self._queue_name}"
+        return f"consumer {self._consumer_name} of log {self._log_name}"
 
 
 def _interval(seconds: float | None) -> timedelta | None:
