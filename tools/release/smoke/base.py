@@ -17,7 +17,7 @@ with connect() as connection:
     (message,) = queue.read("orders", vt=30)
     assert message.message == {"order": 1}
     assert queue.archive("orders", message.msg_id)
-    EventLog(connection).create_queue("changes")
+    EventLog(connection).create("changes")
 
 app = App(name="shop")
 assert app.handler("orders")

@@ -28,7 +28,7 @@ if os.environ.get("SMOKE_SLOW"):
     with connect() as connection:
         schema.install(connection)
         log = EventLog(connection)
-        log.create_queue("changes")
+        log.create("changes")
         log.insert_event("changes", "word", "hello")
         connection.commit()
         log.force_tick("changes")

@@ -20,7 +20,7 @@ assert "pyspark" not in sys.modules
 with connect() as connection:
     schema.install(connection)
     log = EventLog(connection)
-    log.create_queue("changes")
+    log.create("changes")
     log.insert_event("changes", "word", "hello")
 
 with tempfile.TemporaryDirectory() as folder:
