@@ -51,6 +51,7 @@ html_theme = "furo"
 html_title = f"pgsluice {release}"
 html_baseurl = SITE_URL
 html_copy_source = False
+html_search_scorer = str(DOCS / "search.js")
 html_show_sphinx = False
 html_theme_options = {"navigation_with_keys": True, "top_of_page_buttons": []}
 pygments_dark_style = "github-dark"

@@ -32,7 +32,8 @@ def build(tmp_path):
     docs = tmp_path / "docs"
     (docs / "concepts").mkdir(parents=True)
     (tmp_path / "tools").mkdir()
-    shutil.copy(ROOT / "docs" / "conf.py", docs)
+    for name in ("conf.py", "search.js"):
+        shutil.copy(ROOT / "docs" / name, docs)
     shutil.copy(ROOT / "docs" / "concepts" / "architecture.md", docs / "concepts")
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     (tmp_path / "tools" / "run.py").write_text("print(1)\n")
