@@ -31,8 +31,16 @@ INCLUDED = {
     "concepts/architecture": "ARCHITECTURE.md",
     "changelog": "CHANGELOG.md",
     "security": "SECURITY.md",
+    "examples/overview": "examples/README.md",
+    **{
+        f"examples/{name}": f"examples/{name}/README.md"
+        for name in ("django", "docker", "fastapi", "flask", "medallion")
+    },
 }
 _PAGES = {path: page for page, path in INCLUDED.items()}
+_INCLUDE = re.compile(
+    r"^```\{(include|literalinclude)\} (\S+)\n(?::language: (\w+)\n)?```$", re.MULTILINE
+)
 _FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _SENTENCE = re.compile(r".+?\.(?=\s|$)", re.DOTALL)
@@ -60,6 +68,7 @@ pygments_dark_style = "github-dark"
 def setup(app: Sphinx) -> dict[str, bool]:
     """Add the links to the repository and llms.txt."""
     app.connect("doctree-read", link_to_repository)
+    app.connect("build-finished", copy_linked_files)
     app.connect("build-finished", write_for_machines)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
@@ -88,10 +97,12 @@ def link_to_repository(app: Sphinx, doctree: nodes.document) -> None:
         elif name in _PAGES:
             _point_to(node, _PAGES[name], anchor)
         else:
-            address = _address(app, page, path, name) + (
-                f"#{anchor}" if SOURCE_URL and anchor else ""
-            )
-            link = nodes.reference("", "", *node.children, refuri=address, internal=False)
+            link = nodes.reference("", "", *node.children, internal=False)
+            if SOURCE_URL:
+                link["refuri"] = f"{SOURCE_URL}/{name}" + (f"#{anchor}" if anchor else "")
+            else:
+                link["copied"] = f"{name}/README.md" if path.is_dir() else name
+                link["refuri"] = f"{'../' * page.count('/')}source/{link['copied']}.txt"
             node.replace_self(link)
 
 
@@ -119,17 +130,16 @@ def _anchors(path: Path) -> set[str]:
     return {github_slugify(title) for title in _HEADING.findall(_FENCE.sub("", path.read_text()))}
 
 
-def _address(app: Sphinx, page: str, path: Path, name: str) -> str:
-    """Return the address of a source file; copy it into the site if there is no other place."""
-    if SOURCE_URL:
-        return f"{SOURCE_URL}/{name}"
-    if path.is_dir():
-        path, name = path / "README.md", f"{name}/README.md"
-    copy = Path(app.outdir) / "source" / f"{name}.txt"
-    if app.builder.format == "html":
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, copy)
-    return f"{'../' * page.count('/')}source/{name}.txt"
+def copy_linked_files(app: Sphinx, error: Exception | None) -> None:
+    """Copy the source files that pages link to, also those of pages that did not change since the last build."""
+    if error is not None or app.builder.format != "html":
+        return
+    for page in app.env.found_docs:
+        for link in app.env.get_doctree(page).findall(nodes.reference):
+            if "copied" in link:
+                copy = Path(app.outdir) / "source" / f"{link['copied']}.txt"
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(ROOT / link["copied"], copy)
 
 
 def write_for_machines(app: Sphinx, error: Exception | None) -> None:
@@ -138,9 +148,8 @@ def write_for_machines(app: Sphinx, error: Exception | None) -> None:
         return
     out = Path(app.outdir)
     for page in app.env.found_docs:
-        source = ROOT / INCLUDED[page] if page in INCLUDED else DOCS / f"{page}.md"
         (out / page).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, out / f"{page}.md")
+        (out / f"{page}.md").write_text(_whole(DOCS / f"{page}.md"), encoding="utf-8")
     about = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["description"]
     lines = [f"# {project}\n\n> {about}\n"]
     for caption, pages in _navigation(app):
@@ -150,6 +159,16 @@ def write_for_machines(app: Sphinx, error: Exception | None) -> None:
             address = f"{SITE_URL}/{page}.md" if SITE_URL else f"{page}.md"
             lines.append(f"- [{title}]({address}): {_summary(app, page)}\n")
     (out / "llms.txt").write_text("".join(lines), encoding="utf-8")
+
+
+def _whole(page: Path) -> str:
+    """Return a page with the files that it includes."""
+
+    def included(found: re.Match[str]) -> str:
+        text = (page.parent / found[2]).read_text(encoding="utf-8")
+        return text if found[1] == "include" else f"```{found[3]}\n{text}```"
+
+    return _INCLUDE.sub(included, page.read_text(encoding="utf-8"))
 
 
 def _navigation(app: Sphinx) -> Iterator[tuple[str, list[str]]]:
