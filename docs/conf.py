@@ -86,11 +86,15 @@ def link_to_repository(app: Sphinx, doctree: nodes.document) -> None:
         path = (base.parent / target).resolve()
         if not target or not (path.exists() or path.is_relative_to(ROOT)):
             continue
+        if not path.exists() and target.removesuffix(".md") in app.env.found_docs:
+            continue  # MyST resolved it, as the included file is as deep as the page
         if path.is_relative_to(DOCS):
             if page in INCLUDED:  # MyST read the link as relative to the page
                 _point_to(node, path.relative_to(DOCS).with_suffix("").as_posix(), anchor)
             continue
         name = path.relative_to(ROOT).as_posix()
+        if path.is_dir():
+            path, name = path / "README.md", f"{name}/README.md"
         if not path.exists() or (anchor and anchor not in _anchors(path)):
             _log.warning("link to a missing file or heading: %s", target, location=node)
             node.replace_self(node.children)
@@ -101,8 +105,8 @@ def link_to_repository(app: Sphinx, doctree: nodes.document) -> None:
             if SOURCE_URL:
                 link["refuri"] = f"{SOURCE_URL}/{name}" + (f"#{anchor}" if anchor else "")
             else:
-                link["copied"] = f"{name}/README.md" if path.is_dir() else name
-                link["refuri"] = f"{'../' * page.count('/')}source/{link['copied']}.txt"
+                link["copied"] = name
+                link["refuri"] = f"{'../' * page.count('/')}source/{name}.txt"
             node.replace_self(link)
 
 
