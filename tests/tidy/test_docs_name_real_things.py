@@ -74,6 +74,12 @@ def missing_links(page: Path, text: str) -> list[str]:
     return [target for target in local if not (page.parent / target.split("#")[0]).exists()]
 
 
+# A word for any command, such as COMMAND or {command}.
+PLACEHOLDER = re.compile(r"[A-Z<{….\\]")
+TEMPLATES = sorted((PACKAGE / "dashboard" / "templates").glob("*.html"))
+IN_TEMPLATE = re.compile(r"(?:'|<code>)(pgsluice [^'<]*)")
+
+
 def commands_in(text: str) -> list[list[str]]:
     """Each `pgsluice …`, quoted or on a line of a fence, up to what the shell or a placeholder ends."""
     lines = [line.strip() for fence in FENCE.findall(text) for line in fence.splitlines()[1:-1]]
@@ -102,7 +108,7 @@ def unknown_in_command(words: list[str]) -> str | None:
             }
             if name not in options | {"-h"}:
                 return name
-        elif isinstance(command, click.Group) and re.fullmatch(r"[a-z][a-z-]*", word):
+        elif isinstance(command, click.Group) and not PLACEHOLDER.match(word):
             inner = command.get_command(context, word)
             if inner is None:
                 return word
@@ -172,6 +178,17 @@ def test_a_page_names_only_commands_and_options_that_exist(page):
     assert unknown_commands(page.read_text()) == []
 
 
+@pytest.mark.parametrize("template", TEMPLATES, ids=named)
+def test_a_template_of_the_dashboard_names_only_commands_that_exist(template):
+    commands = "".join(f"`{text}`\n" for text in IN_TEMPLATE.findall(template.read_text()))
+
+    assert unknown_commands(commands) == []
+
+
+def test_templates_of_the_dashboard_name_commands():
+    assert sum(len(IN_TEMPLATE.findall(template.read_text())) for template in TEMPLATES) > 10
+
+
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_a_page_names_only_functions_and_tables_that_exist(page, objects):
     assert unknown_objects(page.read_text(), objects) == []
@@ -180,7 +197,7 @@ def test_a_page_names_only_functions_and_tables_that_exist(page, objects):
 BAD_PAGE = """
 See `src/pgsluice/nowhere.py`, `client/calls`, `sql/pgmq/functions/*.sql` and `tests/db/pgmq/test_teleport.py`,
 [a page](docs/none.md) and [the readme](README.md). Run `pgsluice schema install --dsn URL`, `pgsluice schema implode`
-or `pgsluice --frobnicate`. Call `pgmq.send`, `pgmq.teleport(1)`, `sluice.dead_letter` and pgq.nothing; `pgmq.q_orders`.
+or `pgsluice --frobnicate` or `pgsluice worker app:app`. Call `pgmq.send`, `pgmq.teleport(1)`, `sluice.dead_letter` and pgq.nothing; `pgmq.q_orders`.
 
 ```bash
 $ pgsluice status --json | jq .  # fine
@@ -202,6 +219,6 @@ def test_missing_object_is_reported(objects):
     ]  # fmt: skip
     assert missing_links(page, BAD_PAGE) == ["docs/none.md"]
     assert [line.rpartition(" ")[2] for line in unknown_commands(BAD_PAGE)] == [
-        "statsu", "--turbo", "implode", "--frobnicate",
+        "statsu", "--turbo", "implode", "--frobnicate", "app:app",
     ]  # fmt: skip
     assert unknown_objects(BAD_PAGE, objects) == ["pgmq.teleport", "pgq.nothing"]
