@@ -33,6 +33,11 @@ _interval_option = click.option(
 _run_options = combined(
     click.option("--once", is_flag=True, help="Process what is available now, and exit."),
     click.option(
+        "--master",
+        metavar="URL",
+        help="Master of Spark, such as spark://head:7077, instead of that of the configuration or of a local one.",
+    ),
+    click.option(
         "--log-format",
         type=click.Choice(["text", "json"]),
         default="text",

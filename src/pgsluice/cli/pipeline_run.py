@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import Any
 
+import click
+
 from pgsluice import connection
 from pgsluice.cli.main import EXIT_DIFFERENCE, EXIT_ERROR, hint
 from pgsluice.cli.printing import echo, echo_json
@@ -26,12 +28,19 @@ from pgsluice.worker.process.log_lines import JsonLines, TextLines, secrets_of
 
 
 def run_kind(
-    kind: str, *, once: bool, log_format: str, as_json: bool, dsn: str | None, **options: Any
+    kind: str,
+    *,
+    once: bool,
+    log_format: str,
+    as_json: bool,
+    dsn: str | None,
+    master: str | None,
+    **options: Any,
 ) -> None:
     """Run one pipeline from the options of its command."""
     given = {name: value for name, value in options.items() if value is not None}
     pipeline = Pipeline(kind, kind, given | {"dsn": dsn})
-    run_pipelines([pipeline], once=once, log_format=log_format, as_json=as_json)
+    run_pipelines([pipeline], once=once, log_format=log_format, as_json=as_json, master=master)
 
 
 def run_pipelines(
@@ -41,6 +50,7 @@ def run_pipelines(
     log_format: str,
     as_json: bool,
     dsn: str | None = None,
+    master: str | None = None,
     spark: Mapping[str, str] | None = None,
 ) -> None:
     """Run pipelines once or until a signal, and print their progress.
@@ -51,8 +61,17 @@ def run_pipelines(
         log_format: `text` or `json`.
         as_json: Print JSON.
         dsn: Server of pipelines without a `dsn` of their own.
+        master: Master of Spark, instead of that in `spark`.
         spark: Configuration of Spark.
+
+    Raises:
+        click.UsageError: A master is given, and no pipeline runs on Spark.
     """
+    if master is not None:
+        if not any(one.needs_spark for one in pipelines):
+            kinds = ", ".join(sorted({one.kind for one in pipelines}))
+            raise click.UsageError(f"--master is for pipelines on Spark; {kinds} runs without it")
+        spark = {**(spark or {}), "spark.master": master}
     placed = [replace(one, options={"dsn": dsn, **one.options}) for one in pipelines]
     with _log_lines(log_format, placed):
         tasks = tasks_of(placed, once=once, spark=spark)
