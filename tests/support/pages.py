@@ -66,7 +66,7 @@ def run_blocks(blocks: list[Block], folder: Path, variables: Mapping[str, str]) 
         variables: Environment variables, such as `PGSLUICE_DSN`.
     """
     environ = make_environment(folder) | variables
-    groups: list[int] = []
+    groups: list[int] = []  # of processes
     compared = 0
     try:
         for (kind, text), following in itertools.pairwise([*blocks, Block("", "")]):
@@ -75,7 +75,7 @@ def run_blocks(blocks: list[Block], folder: Path, variables: Mapping[str, str]) 
             if kind == "sql":
                 printed = run_script(environ["PGSLUICE_DSN"], text)
             else:
-                printed = _run(kind, text, folder, environ, groups)
+                printed = run_block(kind, text, folder, environ, groups)
             if following.kind == "text" or not (kind == "sql" or _QUIET.search(text)):
                 assert printed == (following.text if following.kind == "text" else ""), text
             compared += following.kind == "text"
@@ -89,7 +89,7 @@ def run_blocks(blocks: list[Block], folder: Path, variables: Mapping[str, str]) 
 def make_environment(folder: Path) -> dict[str, str]:
     """Return an environment without a server, with the programs of the tests, in which `pip` installs nothing."""
     programs = folder / ".bin"
-    programs.mkdir()
+    programs.mkdir(exist_ok=True)
     texts = {"pip": "exit 0", "python": f'exec {sys.executable} "$@"'}
     texts |= {name: f'exec {sys.executable} -m {call} "$@"' for name, call in _MODULES.items()}
     for name, text in texts.items():
@@ -100,7 +100,7 @@ def make_environment(folder: Path) -> dict[str, str]:
         for name, text in os.environ.items()
         if not name.startswith(("PG", "PYTEST")) and name != "DATABASE_URL"
     }
-    return kept | {"PATH": f"{programs}:{os.environ['PATH']}"}
+    return kept | {"PATH": f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}"}
 
 
 def _is_file(kind: str, text: str, folder: Path) -> bool:
@@ -111,7 +111,10 @@ def _is_file(kind: str, text: str, folder: Path) -> bool:
     return found is not None
 
 
-def _run(kind: str, text: str, folder: Path, environ: Mapping[str, str], groups: list[int]) -> str:
+def run_block(
+    kind: str, text: str, folder: Path, environ: Mapping[str, str], groups: list[int]
+) -> str:
+    """Run a program or script; return what it prints. Its group of processes is added to `groups`."""
     commands = {"python": [sys.executable, "-c", text], "bash": ["bash", "-e", "-c", text]}
     assert kind in commands, f"a block of kind {kind!r} is not run by a test"
     process = subprocess.Popen(
