@@ -11,8 +11,11 @@ import psycopg
 import pytest
 
 from pgsluice import WorkQueue, schema
+from pgsluice.contrib.alembic import include_name
 from support import value
+from support.pages import blocks_of, pages
 
+GUIDE = next(blocks_of(page) for page in pages("guides") if page.name == "alembic.md")
 ENV = """
 import sqlalchemy
 from alembic import context
@@ -97,6 +100,20 @@ def test_migration_installs_and_autogenerate_then_changes_nothing(project, url):
     found = alembic(project, "check")
     assert found.returncode == 0, found.stdout + found.stderr
     assert "No new upgrade operations detected" in found.stdout + found.stderr
+
+
+def test_revision_of_the_guide_installs_and_its_options_are_those_of_the_tests(project, url):
+    revision, env = [block.text for block in GUIDE if block.kind == "python"]
+    (project / "migrations" / "versions" / "0001_install.py").write_text(revision)
+
+    done = alembic(project, "upgrade", "head")
+
+    assert done.returncode == 0, done.stderr
+    with psycopg.connect(url) as connection:
+        assert WorkQueue(connection).send("orders", {"id": 1}) == 1
+    variables: dict[str, Any] = {}
+    exec(env, variables)
+    assert variables["options"] == {"include_schemas": True, "include_name": include_name}
 
 
 def test_autogenerate_without_include_name_would_drop_the_tables(project, url):
