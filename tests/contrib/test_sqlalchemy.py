@@ -449,6 +449,29 @@ def test_run_handler_writes_in_a_savepoint_of_the_test_session(engine, queue):
         assert session.scalars(select(Order.id)).all() == []
 
 
+def test_run_handler_refuses_a_psycopg_connection_for_the_transaction_of_an_async_session(
+    url, async_engine
+):
+    app, sessions = App(), async_sessionmaker(async_engine)
+
+    @app.handler("refused")
+    async def pack(order: int, context: Context) -> None:
+        async with context.transaction(sessions) as session:
+            session.add(Order(id=order))
+
+    needs = (
+        r"context.transaction\(Session\) needs an AsyncSession, got a psycopg Connection; "
+        "pass an AsyncSession to run_handler_async with connection="
+    )
+    with psycopg.connect(url) as connection, pytest.raises(ArgumentError, match=needs):
+        run_handler(pack, 1, connection=connection)
+    with (
+        Session() as session,
+        pytest.raises(ArgumentError, match="got Session of SQLAlchemy; pass an Async"),
+    ):
+        run_handler(pack, 1, connection=session)
+
+
 async def test_run_handler_async_writes_in_a_savepoint_of_the_test_session(async_engine, queue):
     app, sessions = App(), async_sessionmaker(async_engine)
 

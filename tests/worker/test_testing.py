@@ -10,14 +10,17 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
+from pgsluice import Schedules
 from pgsluice.errors import ArgumentError, PayloadError
 from pgsluice.testing import (
+    advance_time,
     drain,
     drain_async,
     run_batch,
@@ -25,7 +28,16 @@ from pgsluice.testing import (
     run_handler_async,
 )
 from pgsluice.testing.databases import Databases
-from pgsluice.worker import App, Batch, Context, Done, Reject, Release, Retry, SyncContext
+from pgsluice.worker import (
+    App,
+    Batch,
+    Context,
+    Done,
+    Reject,
+    Release,
+    Retry,
+    SyncContext,
+)
 from pgsluice.worker.engine.delivery import Settlement
 from support import rows, value, wait_until
 
@@ -83,6 +95,12 @@ def stock(order: Order, context: SyncContext) -> None:
 async def ledger(order: Order, context: Context) -> None:
     async with context.transaction() as connection:
         await connection.execute("insert into effect values ('ledger', %s, null)", [order.id])
+
+
+@app.handler("audits", batch=Batch(size=10))
+async def audit(orders: list[Order], contexts: list[Context]) -> None:
+    async with contexts[0].transaction():
+        pass
 
 
 @pytest.mark.parametrize(
@@ -160,8 +178,21 @@ def test_a_transaction_is_that_of_the_tests_connection(worker_url, observer):
         assert rows(connection, "select msg_id from effect where queue_name = 'stock'") == [(1,)]
         connection.rollback()
 
-    assert run_handler(stock, Order(1)).failure.error_type == "HandlerError"
     assert value(observer, "select count(*) from effect where queue_name = 'stock'") == 0
+
+
+def test_handler_whose_transaction_needs_another_connection_is_refused(worker_url):
+    needs = "an `async def` handler with context.transaction() needs an AsyncConnection, got {}; pass an "
+    with psycopg.connect(worker_url) as connection:
+        with pytest.raises(ArgumentError) as caught:
+            run_handler(ledger, Order(1), connection=connection)
+        assert str(caught.value).startswith(needs.format("a psycopg Connection"))
+        with pytest.raises(
+            ArgumentError, match="AsyncConnection to run_batch_async with connection="
+        ):
+            run_batch(audit, [Order(1)], connection=connection)
+    with pytest.raises(ArgumentError, match="got no connection; pass a Connection to run_handler "):
+        run_handler(stock, Order(1))
 
 
 async def test_in_an_event_loop_the_same_is_awaited(worker_url):
@@ -229,6 +260,31 @@ def test_an_app_is_drained_elsewhere_and_its_handlers_send_there(shop, worker_ur
 
     assert (counts["accept"].done, counts["ship"].done) == (1, 1)
     assert shop.dsn == "host=/nowhere"
+
+
+def test_drain_stores_declared_schedules_which_advance_time_fires(worker_url, observer):
+    shop = App(worker_url, name="drain_schedules")
+
+    @shop.handler("drain_reports")
+    def report(order: Order) -> None: ...
+
+    shop.create_queues(observer)
+    name = "drain report"
+    shop.schedule(name, handler=report, payload=Order(7), every_s=86400)
+    try:
+        assert drain(shop)["report"].done == 0
+        with psycopg.connect(worker_url, autocommit=True) as connection:
+            fired = advance_time(connection, timedelta(days=1))
+        assert [slot.name for slot in fired if slot.name == name] == [name]
+        assert drain(shop)["report"].done == 1
+        stored = "select paused_at is not null from sluice.schedule where name = %s"
+        assert value(observer, stored, name) is False
+        shop.schedules.clear()
+        drain(shop)  # a worker of this version pauses it
+        assert value(observer, stored, name) is True
+    finally:
+        Schedules(observer).unschedule(name)
+        shop.close()
 
 
 async def test_a_log_is_ticked_while_it_is_drained(shop):

@@ -18,10 +18,11 @@ from pgsluice.client.calls.arguments import require_options
 from pgsluice.client.calls.call import no_change
 from pgsluice.client.sources import AsyncConnectable, Connectable
 from pgsluice.connection import resolve
-from pgsluice.errors import ArgumentError, HandlerError, RetryableError
+from pgsluice.errors import ArgumentError, RetryableError
 from pgsluice.frameworks import AsyncScope, Scope, adapter_of, async_adapter_of
 from pgsluice.sessions import AsyncSluiceConnection
 from pgsluice.worker.app.app import App
+from pgsluice.worker.app.startup import store_schedules
 from pgsluice.worker.engine.claim.row_locks import LockWaits
 from pgsluice.worker.engine.claim.source import Source
 from pgsluice.worker.engine.connections._async.scope import AsyncConnectionScope
@@ -50,7 +51,7 @@ class MessageOptions(TypedDict, total=False):
         message_id: `context.message_id`. Default: 1.
         connection: Connection for `context.transaction()`; nothing is acknowledged in it. For transactions of
             SQLAlchemy or Django, the test's session or `django.db.connection`: the handler's writes are a savepoint of
-            it. Default: `transaction()` raises.
+            it. Default: none, for handlers without a transaction.
         lost: Simulate an expired lease, detected by a heartbeat or at the end of the handler's transaction.
     """
 
@@ -82,11 +83,11 @@ def run_handler(
     Raises:
         PayloadError: The payload could not be sent.
         ArgumentError: An event loop is running: await `run_handler_async`. Or the handler is for batches, or an option
-            is unknown.
+            is unknown, or `connection` is not of the kind that the handler's transaction needs.
     """
     _require_no_loop("run_handler_async")
     # Before the event loop, in which a connection of Django would be another one.
-    given = _Given(options.get("connection"))
+    given = _Given(options.get("connection"), "run_handler")
     return asyncio.run(_run_handler(handler, payload, given, options))
 
 
@@ -96,7 +97,9 @@ async def run_handler_async(
     **options: Unpack[MessageOptions],
 ) -> Settlement:
     """Like `run_handler`, in an event loop."""
-    return await _run_handler(handler, payload, _Given(options.get("connection")), options)
+    return await _run_handler(
+        handler, payload, _Given(options.get("connection"), "run_handler"), options
+    )
 
 
 async def _run_handler(
@@ -116,7 +119,9 @@ async def _run_handler(
     source = _NoSource(lost=options.get("lost", False))
     async with _executor(handler, given) as executor:
         context = executor.context(spec, delivery, cast("Source", source))
-        return await executor.handle(spec, context)
+        settlement = await executor.handle(spec, context)
+    given.require_accepted()
+    return settlement
 
 
 def run_batch(
@@ -136,10 +141,11 @@ def run_batch(
 
     Raises:
         PayloadError: As for `run_handler`.
-        ArgumentError: An event loop is running: await `run_batch_async`. Or the handler is not for batches.
+        ArgumentError: An event loop is running: await `run_batch_async`. Or the handler is not for batches, or
+            `connection` is not of the kind that its transaction needs.
     """
     _require_no_loop("run_batch_async")
-    given = _Given(connection)  # as in run_handler
+    given = _Given(connection, "run_batch")  # as in run_handler
     return asyncio.run(_run_batch(handler, payloads, given, stored=stored, attempt=attempt))
 
 
@@ -152,7 +158,7 @@ async def run_batch_async(
     connection: Connectable | AsyncConnectable | None = None,
 ) -> list[Settlement]:
     """Like `run_batch`, in an event loop."""
-    given = _Given(connection)
+    given = _Given(connection, "run_batch")
     return await _run_batch(handler, payloads, given, stored=stored, attempt=attempt)
 
 
@@ -174,7 +180,9 @@ async def _run_batch(
     source = cast("Source", _NoSource())
     async with _executor(handler, given) as executor:
         contexts = [executor.context(spec, delivery, source) for delivery in deliveries]
-        return await executor.handle_batch(spec, contexts)
+        settlements = await executor.handle_batch(spec, contexts)
+    given.require_accepted()
+    return settlements
 
 
 def drain(
@@ -187,7 +195,8 @@ def drain(
 ) -> dict[str, Counts]:
     """Run the handlers of an app in a worker until their sources are empty.
 
-    Logs are ticked meanwhile. Delayed messages, such as those to be retried, are not waited for: see `advance_time`.
+    First stores the schedules that the app declares, as a worker does at its start. Logs are ticked meanwhile. Delayed
+    messages, such as those to be retried, and slots of schedules are not waited for: see `advance_time`.
 
     Args:
         app: The app.
@@ -201,7 +210,7 @@ def drain(
 
     Raises:
         ArgumentError: An event loop is running: await `drain_async`. Or the app has no such handler.
-        SluiceError: A queue or log cannot be used; the message gives the reason.
+        SluiceError: A queue or log, also of a schedule, cannot be used; the message gives the reason.
     """
     _require_no_loop("drain_async")
     return asyncio.run(drain_async(app, handlers=handlers, queues=queues, dsn=dsn, idle_s=idle_s))
@@ -227,6 +236,7 @@ async def _drain(
     app: App, handlers: Iterable[str] | None, queues: Iterable[str] | None, idle_s: float
 ) -> dict[str, Counts]:
     target = await asyncio.to_thread(resolve, app.dsn)
+    await store_schedules(app, target)
     worker = Worker(app, handlers=handlers, queues=queues, conninfo=target.conninfo)
     logs = {
         spec.route.log_name
@@ -316,40 +326,81 @@ class _NoSource:
 class _Given:
     """Lends the connection that the test passed, and leaves it open."""
 
-    def __init__(self, connection: Connectable | AsyncConnectable | None) -> None:
+    def __init__(
+        self, connection: Connectable | AsyncConnectable | None, function_name: str
+    ) -> None:
         self._connection = connection
+        self._function_name = function_name
+        self._refusal: ArgumentError | None = None
         adapter = adapter_of(connection)
         self._sharing = contextlib.nullcontext if adapter is None else adapter.sharing(connection)
 
+    def require_accepted(self) -> None:
+        """Raise the error of a test that passed the wrong connection: it is no failure of the handler."""
+        if self._refusal is not None:
+            raise self._refusal
+
     @contextlib.asynccontextmanager
     async def lend(self, on: Any = None) -> AsyncIterator[AsyncScope]:
-        if isinstance(self._connection, AsyncConnection) and on is None:
-            yield AsyncConnectionScope(self._connection)
-        elif (adapter := async_adapter_of(self._connection)) is None:
-            raise _no_connection("an `async def` handler", "an AsyncConnection", on)
-        elif on is None:
-            yield AsyncConnectionScope(await adapter.connection(self._connection))
-        else:
-            yield await adapter.join(self._connection)
+        with self._noting_refusal():
+            scope = await self._async_scope(on)
+        yield scope
 
     @contextlib.contextmanager
     def lend_sync(self, on: Any = None) -> Iterator[Scope]:
-        if isinstance(self._connection, Connection) and on is None:
-            yield ConnectionScope(self._connection)
-        elif (adapter := adapter_of(self._connection)) is None:
-            raise _no_connection("a `def` handler", "a Connection", on)
-        elif on is None:
-            yield ConnectionScope(adapter.connection(self._connection))
-        else:
-            yield adapter.join(self._connection)
+        with self._noting_refusal():
+            scope = self._scope(on)
+        yield scope
 
     def share(self, call: ThreadCall, payload: Any, context: Any) -> Any:
         """Middleware that lets the handler's thread use the test's connection."""
         with self._sharing():
             return call(payload, context)
 
+    async def _async_scope(self, on: Any) -> AsyncScope:
+        if isinstance(self._connection, AsyncConnection) and on is None:
+            return AsyncConnectionScope(self._connection)
+        if (adapter := async_adapter_of(self._connection)) is None:
+            raise self._unsuitable("an `async def` handler", "Async", on, "_async")
+        if on is None:
+            return AsyncConnectionScope(await adapter.connection(self._connection))
+        return await adapter.join(self._connection)
 
-def _no_connection(who: str, what: str, on: Any) -> HandlerError:
-    if on is not None:
-        what = "a session or connection of the same framework"
-    return HandlerError(f"{who} needs {what} for its transaction; pass the test's with connection=")
+    def _scope(self, on: Any) -> Scope:
+        if isinstance(self._connection, Connection) and on is None:
+            return ConnectionScope(self._connection)
+        if (adapter := adapter_of(self._connection)) is None:
+            raise self._unsuitable("a `def` handler", "", on, "")
+        if on is None:
+            return ConnectionScope(adapter.connection(self._connection))
+        return adapter.join(self._connection)
+
+    @contextlib.contextmanager
+    def _noting_refusal(self) -> Iterator[None]:
+        try:
+            yield
+        except ArgumentError as error:
+            self._refusal = error
+            raise
+
+    def _unsuitable(self, who: str, kind: str, on: Any, suffix: str) -> ArgumentError:
+        article = "an" if kind else "a"
+        if on is None:
+            needed = f"{article} {kind}Connection"
+        elif type(on).__module__.startswith("django."):
+            needed = "django.db.connection"
+        else:
+            needed = f"{article} {kind}Session"
+        if self._connection is None:
+            given = "no connection"
+        elif isinstance(self._connection, Connection):
+            given = "a psycopg Connection"
+        elif isinstance(self._connection, AsyncConnection):
+            given = "a psycopg AsyncConnection"
+        else:
+            given = f"an object of type {type(self._connection).__name__}"
+        call = "context.transaction()" if on is None else "context.transaction(Session)"
+        return ArgumentError(
+            f"{who} with {call} needs {needed}, got {given}; pass {needed} to "
+            f"{self._function_name}{suffix} with connection="
+        )

@@ -61,23 +61,23 @@ async def start_up(
             await AsyncRunner(connection).run_steps(create_sources(specs))
     checking = run_in_thread("pgsluice start", start_checks.require, target, specs, connections)
     options = await asyncio.wrap_future(checking)
-    await _declare(app, target)
+    await store_schedules(app, target)
     return options
 
 
-async def _connected(target: Target) -> AsyncConnection[Any]:
-    try:
-        return await AsyncSluiceConnection.connect(
-            target.conninfo,
-            autocommit=True,
-            connect_timeout=Settings.load().connect_timeout_s,
-            **start_checks.UNKNOWN,
-        )
-    except psycopg.Error as error:
-        raise translate(error) from error
+async def store_schedules(app: ScheduledApplication, target: Target) -> None:
+    """Store the schedules that the app declares, and pause those that it no longer declares.
 
+    Without the privilege it logs a warning and stores nothing.
 
-async def _declare(app: ScheduledApplication, target: Target) -> None:
+    Args:
+        app: The app.
+        target: The server.
+
+    Raises:
+        ConnectionFailedError: The server is unreachable; retry.
+        SluiceError: A permanent error, such as a queue of a schedule that does not exist.
+    """
     async with await _connected(target) as connection:
         try:
             await declare_schedules(AsyncSchedules(connection), app.name, app.schedules.values())
@@ -90,3 +90,15 @@ async def _declare(app: ScheduledApplication, target: Target) -> None:
                     error,
                 ),
             )
+
+
+async def _connected(target: Target) -> AsyncConnection[Any]:
+    try:
+        return await AsyncSluiceConnection.connect(
+            target.conninfo,
+            autocommit=True,
+            connect_timeout=Settings.load().connect_timeout_s,
+            **start_checks.UNKNOWN,
+        )
+    except psycopg.Error as error:
+        raise translate(error) from error
