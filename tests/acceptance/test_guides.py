@@ -84,7 +84,7 @@ def test_tests_of_the_testing_guide_pass(run, tmp_path):
 
     printed = run("-m", "pytest", "-q", "-W", "error", *plugins)
 
-    assert "5 passed" in printed
+    assert "7 passed" in printed
 
 
 @pytest.mark.slow
