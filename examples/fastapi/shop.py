@@ -15,12 +15,14 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import psycopg
-from fastapi import Depends, FastAPI, HTTPException
+from fastapi import Depends, FastAPI, HTTPException, Request
+from fastapi.responses import JSONResponse
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from pgsluice import AsyncWorkQueue, resolve
+from pgsluice.errors import MessageFailedError, ResultError, ResultNotKeptError, ResultTimeoutError
 from pgsluice.worker import App, Context, Reject, RetryPolicy
 
 # Or your own URL: create_async_engine("postgresql+psycopg://user@host/shop").
@@ -29,6 +31,13 @@ engine = create_async_engine(
     async_creator=lambda: psycopg.AsyncConnection.connect(resolve().conninfo),
 )
 Session = async_sessionmaker(engine, expire_on_commit=False)
+# Status and text for a request of a label that there is not.
+WITHOUT_RESULT: dict[type[ResultError], tuple[int, str]] = {
+    ResultTimeoutError: (202, "not packed yet; ask again"),
+    ResultNotKeptError: (404, "no label: the order was cancelled, or its label has expired"),
+    MessageFailedError: (500, "the order could not be packed"),
+}
+WAIT_S = 10.0
 app = App(name="shop")
 
 
@@ -121,10 +130,17 @@ async def show(order_id: int, session: Db) -> dict[str, str]:
 
 @web.get("/orders/{order_id}/label")
 async def label(order_id: int, session: Db) -> dict[str, str]:
-    """Wait for the result of the handler, for at most ten seconds."""
+    """Wait for the result of the handler, for at most `WAIT_S` seconds."""
     order = await _order(order_id, session)
     await session.close()  # a connection of the pool is not kept while waiting
-    return {"label": await pack.result_async(order.message_id or 0, timeout_s=10)}
+    return {"label": await pack.result_async(order.message_id or 0, timeout_s=WAIT_S)}
+
+
+@web.exception_handler(ResultError)
+async def without_result(_request: Request, error: ResultError) -> JSONResponse:
+    """Answer for a message without a result."""
+    status, text = WITHOUT_RESULT[type(error)]
+    return JSONResponse({"detail": text}, status)
 
 
 @web.delete("/orders/{order_id}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import httpx2
 import pytest
 import shop
 from shop import Order, Placed, Report, Session, pack
@@ -53,6 +54,20 @@ async def test_label_is_the_result_of_the_handler(database):
         await shop.place("ada", 1200, session)
         await drain_async(shop.app)
         assert await shop.label(1, session) == {"label": "label 1"}
+
+
+async def test_label_without_a_result(database, monkeypatch):
+    monkeypatch.setattr(shop, "WAIT_S", 0)
+    transport = httpx2.ASGITransport(shop.web)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://shop") as client:
+        for cents in (1200, -1):
+            await client.post(f"/orders?customer=ada&cents={cents}")
+        assert (await client.get("/orders/1/label")).status_code == 202
+        await client.delete("/orders/1")
+        assert (await client.get("/orders/1/label")).status_code == 404
+        await drain_async(shop.app)
+        failed = await client.get("/orders/2/label")
+    assert (failed.status_code, failed.json()) == (500, {"detail": "the order could not be packed"})
 
 
 async def test_cancelled_order_is_not_packed(database):

@@ -18,6 +18,7 @@ from flask import Blueprint, Flask, abort, current_app, request
 from psycopg_pool import ConnectionPool
 
 from pgsluice import WorkQueue, connect, resolve
+from pgsluice.errors import MessageFailedError, ResultError, ResultNotKeptError, ResultTimeoutError
 from pgsluice.sessions import SluiceConnection
 from pgsluice.worker import App, Reject, RetryPolicy, SyncContext
 
@@ -34,6 +35,13 @@ TABLES = """
         packed bigint not null
     )
 """
+# Status and text for a request of a label that there is not.
+WITHOUT_RESULT: dict[type[ResultError], tuple[int, str]] = {
+    ResultTimeoutError: (202, "not packed yet; ask again"),
+    ResultNotKeptError: (404, "no label: the order was cancelled, or its label has expired"),
+    MessageFailedError: (500, "the order could not be packed"),
+}
+WAIT_S = 10.0
 app = App(name="shop")
 orders = Blueprint("orders", __name__)
 
@@ -121,9 +129,16 @@ def show(order_id: int) -> dict[str, Any]:
 
 @orders.get("/orders/<int:order_id>/label")
 def label(order_id: int) -> dict[str, Any]:
-    """Wait for the result of the handler, for at most ten seconds, without a connection of the pool."""
+    """Wait for the result of the handler, for at most `WAIT_S` seconds, without a connection of the pool."""
     _, _, message_id = _order(order_id)
-    return {"label": pack.result(message_id, timeout_s=10)}
+    return {"label": pack.result(message_id, timeout_s=WAIT_S)}
+
+
+@orders.errorhandler(ResultError)
+def without_result(error: ResultError) -> tuple[dict[str, str], int]:
+    """Answer for a message without a result."""
+    status, text = WITHOUT_RESULT[type(error)]
+    return {"error": text}, status
 
 
 @orders.delete("/orders/<int:order_id>")

@@ -47,6 +47,18 @@ def test_order_and_message_roll_back_together(client: FlaskClient) -> None:
     assert_sent(pack, payload=Placed(1), count=1)
 
 
+def test_label_without_a_result(client: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shop, "WAIT_S", 0)
+    for cents in (1200, -1):
+        client.post(f"/orders?customer=ada&cents={cents}")
+    assert client.get("/orders/1/label").status_code == 202
+    client.delete("/orders/1")
+    assert client.get("/orders/1/label").status_code == 404
+    drain(shop.app)
+    failed = client.get("/orders/2/label")
+    assert (failed.status_code, failed.json) == (500, {"error": "the order could not be packed"})
+
+
 def test_cancelled_order_is_not_packed(client: FlaskClient) -> None:
     client.post("/orders?customer=ada&cents=1200")
     assert client.delete("/orders/1").json == {"cancelled": True}
