@@ -76,6 +76,7 @@ USAGE = {
     "queue read q --conditional {": "is not JSON",
     "queue send q 1 --headers [1]": "is not a JSON object",
     "schedule create s --queue q --interval 1h --message {": "is not JSON",
+    "queue browse q archive": "'archive' is not a msg_id; use --in archive",
     "queue archive q one": "is not a valid integer",
     "queue read q --qty 0": "is not in the range",
     # Missing and mutually exclusive arguments

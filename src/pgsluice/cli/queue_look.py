@@ -23,6 +23,19 @@ from pgsluice.cli.printing import echo
 from pgsluice.client import Operations
 from pgsluice.errors import NotInstalledError
 
+_RELATIONS = ("queue", "archive", "dead-letters", "all")
+
+
+class _MessageId(click.types.IntParamType):
+    """A msg_id; the name of a relation belongs to `--in`."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, context: click.Context | None
+    ) -> Any:
+        if value in _RELATIONS:
+            self.fail(f"{value!r} is not a msg_id; use --in {value}", param, context)
+        return super().convert(value, param, context)
+
 
 @click.command()
 @optional_name_argument
@@ -40,11 +53,11 @@ def failing(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
 
 @click.command()
 @name_argument
-@click.argument("msg_ids", metavar="[MSG_ID]...", type=int, nargs=-1)
+@click.argument("msg_ids", metavar="[MSG_ID]...", type=_MessageId(), nargs=-1)
 @click.option(
     "--in",
     "relation",
-    type=click.Choice(["queue", "archive", "dead-letters", "all"]),
+    type=click.Choice(_RELATIONS),
     help="The queue, its archive, its dead letters, or all of them.  [default: queue; ids are looked for in all]",
 )
 @click.option(
