@@ -1,4 +1,4 @@
-"""Settings of the project that tests run: its database is that of PGSLUICE_DSN."""
+"""Settings of the project that tests run: its database is that of SHOP_DSN or PGSLUICE_DSN."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contrib.django_project.databases import database_of
 SECRET_KEY = "a secret of the tests"
 USE_TZ = os.environ.get("SHOP_USE_TZ", "1") == "1"
 TIME_ZONE = "Europe/Berlin"
-DATABASES = {"default": database_of(os.environ["PGSLUICE_DSN"])}
+DATABASES = {"default": database_of(os.environ.get("SHOP_DSN") or os.environ["PGSLUICE_DSN"])}
 if "SHOP_OTHER_DSN" in os.environ:
     DATABASES["other"] = database_of(os.environ["SHOP_OTHER_DSN"])
 INSTALLED_APPS = [

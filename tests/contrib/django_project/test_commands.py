@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from contrib.django_project.conftest import SETTINGS, manage
 from pgsluice import WorkQueue, schema
+from pgsluice.contrib.django import database
 from support import rows, value
 
 
@@ -27,6 +29,7 @@ def test_migrate_installs_the_schemas_and_zero_keeps_them(empty_database_18):
     warned = manage("check", "--database", "default", **variables)
     assert "pgsluice.W001" in warned
     assert "`manage.py migrate` installs and upgrades them" in warned
+    assert "pgsluice schema install" not in warned
     plan = manage("migrate", "--plan", **variables)
     assert "Install the schemas of pgsluice" in plan
     manage("migrate", **variables)
@@ -89,6 +92,55 @@ def test_checks_name_what_is_wrong_with_the_settings(database_18):
     )
     refused = manage("check", SHOP_ENGINE="django.db.backends.sqlite3", status=1, **variables)
     assert "pgsluice.E001) No database of DATABASES is a PostgreSQL" in refused
+
+
+def test_check_warns_if_pgsluice_dsn_names_another_database(database_18):
+    elsewhere = make_conninfo(database_18.url, dbname="elsewhere")
+
+    warned = manage("check", PGSLUICE_DSN=elsewhere, SHOP_DSN=database_18.url)
+
+    assert "pgsluice.W002) PGSLUICE_DSN names 'elsewhere' at " in warned
+    assert f"database 'default' of DATABASES is '{database_18.name}' at " in warned
+    assert "pgsluice.contrib.django.dsn()" in warned
+    assert "no issues" in manage("check", PGSLUICE_DSN=database_18.url, SHOP_DSN=database_18.url)
+
+
+def test_dsn_is_the_connection_string_of_a_database_of_the_project(database_18, make_database_18):
+    variables = {"PGSLUICE_DSN": "postgresql://127.0.0.1:1/elsewhere", "SHOP_DSN": database_18.url}
+    other = make_database_18()
+
+    printed = manage("shell", "-c", PRINT_DSNS, SHOP_OTHER_DSN=other.url, **variables)
+
+    found = [conninfo_to_dict(line)["dbname"] for line in printed.splitlines() if "dbname" in line]
+    assert found == [database_18.name, other.name]
+    refused = manage(
+        "shell", "-c", PRINT_DSNS, status=1, SHOP_ENGINE="django.db.backends.sqlite3", **variables
+    )
+    assert "database 'default' of DATABASES is not a PostgreSQL" in refused
+
+
+PRINT_DSNS = """
+from pgsluice.contrib.django import dsn
+for each in (dsn(), dsn("other")):
+    print(each)
+"""
+
+
+def test_database_is_the_entry_of_a_connection_string(monkeypatch):
+    monkeypatch.setenv("PGSLUICE_DSN", "postgresql://ann:secret@db.example/shop?sslmode=require")
+
+    assert database() == {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": "shop",
+        "USER": "ann",
+        "PASSWORD": "secret",
+        "HOST": "db.example",
+        "PORT": "",
+        "OPTIONS": {"sslmode": "require"},
+    }
+    assert database("host=a,b port=1,2 dbname=shop")["HOST"] == "a,b"
+    monkeypatch.setenv("PGDATABASE", "of the environment")
+    assert database("host=a")["NAME"] == "of the environment"
 
 
 def test_worker_runs_all_handlers_of_the_project_in_processes(database_18):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -10,15 +12,23 @@ from django.core.checks import CheckMessage, Error
 from django.core.checks import Warning as Warn
 from django.db import Error as DatabaseError
 from django.db import connections
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import Conninfo
 
 from pgsluice import schema
+from pgsluice.connection import resolve
+from pgsluice.contrib.django.app import DjangoApp, dsn_of
 from pgsluice.contrib.django.connections import ADAPTER
 from pgsluice.errors import ArgumentError, ConfigurationError, SluiceError
 from pgsluice.worker.process.loading import load_app
 
+# In the text of an error: the command that installs, where `manage.py migrate` does.
+_CURE = re.compile(r"; [^;]*`pgsluice schema (?:install|upgrade)`$")
+_LOCAL = {"", "localhost", "127.0.0.1", "::1"}
+
 
 def check_settings(**_options: Any) -> Iterable[CheckMessage]:
-    """Yield errors of `DATABASES` and `PGSLUICE_APP`."""
+    """Yield errors of `DATABASES` and `PGSLUICE_APP`, and a warning of `PGSLUICE_DSN`."""
     if not any(connections[alias].vendor == "postgresql" for alias in connections):
         yield Error(
             "No database of DATABASES is a PostgreSQL.",
@@ -26,11 +36,54 @@ def check_settings(**_options: Any) -> Iterable[CheckMessage]:
             id="pgsluice.E001",
         )
     name = getattr(settings, "PGSLUICE_APP", None)
+    using = "default"
     if name is not None:
         try:
-            load_app(name)
+            app = load_app(name)
         except ConfigurationError as error:
             yield Error(f"PGSLUICE_APP: {error}", id="pgsluice.E002")
+        else:
+            using = app.using if isinstance(app, DjangoApp) else using
+    if os.environ.get("PGSLUICE_DSN") and connections[using].vendor == "postgresql":
+        yield from _check_environment(using)
+
+
+def _check_environment(using: str) -> Iterable[CheckMessage]:
+    """Yield a warning if `PGSLUICE_DSN` names another database than that of the app."""
+    try:
+        given = _place(resolve().conninfo)
+    except ConfigurationError as error:
+        yield Warn(str(error), id="pgsluice.W002")
+        return
+    own = _place(dsn_of(using))
+    if own not in (given, (*given[:2], f"test_{given[2]}")):  # or the database of `manage.py test`
+        yield Warn(
+            f"PGSLUICE_DSN names {_text(given)}, but database {using!r} of DATABASES is {_text(own)}. Handlers and "
+            "`manage.py` use the second, commands `pgsluice …` and the dashboard the first.",
+            hint="Set PGSLUICE_DSN to what pgsluice.contrib.django.dsn() returns, or unset it.",
+            id="pgsluice.W002",
+        )
+
+
+def _place(conninfo: str) -> tuple[str, str, str]:
+    """Return host, port and database of a connection string, with the defaults of libpq."""
+    values: dict[str, Any] = {
+        option.keyword.decode(): option.val.decode()
+        for option in Conninfo.get_defaults()
+        if option.val is not None
+    }
+    values |= conninfo_to_dict(conninfo)
+    host, port = str(values.get("host", "")), str(values.get("port", "5432"))
+    return (
+        "localhost" if host in _LOCAL else host,
+        port,
+        values.get("dbname") or values.get("user", ""),
+    )
+
+
+def _text(place: tuple[str, str, str]) -> str:
+    host, port, name = place
+    return f"{name!r} at {host}:{port}"
 
 
 def check_databases(
@@ -46,8 +99,9 @@ def check_databases(
         except ArgumentError as error:
             yield Error(str(error), id="pgsluice.E003")
         except (SluiceError, DatabaseError) as error:
+            cause, cures = _CURE.subn("", str(error))
             yield Warn(
-                f"The schemas of pgsluice cannot be used in database {alias!r}: {error}",
-                hint="`manage.py migrate` installs and upgrades them.",
+                f"The schemas of pgsluice cannot be used in database {alias!r}: {cause}",
+                hint="`manage.py migrate` installs and upgrades them." if cures else None,
                 id="pgsluice.W001",
             )
