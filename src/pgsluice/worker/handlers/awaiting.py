@@ -80,7 +80,7 @@ class Awaited:
         if time.monotonic() >= self._end_s:
             raise ResultTimeoutError(
                 f"message {self.msg_id} of queue {self.queue_name!r} was not settled within {self._timeout_s:g} s",
-                "wait again, or longer",
+                "wait again, or longer; if an open transaction has sent it, commit that first",
             ) from error
 
     def value(self, found: MessageResult) -> Any:
@@ -97,7 +97,8 @@ class Awaited:
             raise MessageFailedError(f"{where} was dead-lettered: {kind}{found.error}")
         if found.state == "gone":
             raise ResultNotKeptError(
-                f"{where} has no result: it was deleted or never sent, or its result has expired"
+                f"{where} has no result: it was deleted, cancelled or never sent, or its result has expired",
+                "if an open transaction has sent it, commit that first",
             )
         if found.expires_at is None:
             raise ResultNotKeptError(
