@@ -24,12 +24,13 @@ from support.processes import environment, write_example
 
 LINK = re.compile(r'(?:href|src|action|data-live)="([^"#?][^"]*)"')
 SETTINGS = """
-from pathlib import Path
+import os
+from pgsluice.contrib.django import database
 SECRET_KEY = "a secret of the test"
 ALLOWED_HOSTS = ["127.0.0.1"]
-DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": Path(__file__).with_name("host.sqlite")}}
+DATABASES = {"default": database(os.environ["SHOP_DSN"])}
 INSTALLED_APPS = ["django.contrib.auth", "django.contrib.contenttypes", "django.contrib.sessions"]
-ROOT_URLCONF = "shop.urls"
+ROOT_URLCONF = "mysite.urls"
 """
 URLS = """
 from django.http import HttpResponse
@@ -38,7 +39,7 @@ urlpatterns = [path("", lambda request: HttpResponse("the shop"))]
 """
 SIGN_IN = """
 import os
-os.environ["DJANGO_SETTINGS_MODULE"] = "shop.settings"
+os.environ["DJANGO_SETTINGS_MODULE"] = "mysite.settings"
 import django
 django.setup()
 from django.contrib.auth.models import User
@@ -149,18 +150,20 @@ def test_dashboard_in_a_host_with_its_authentication(database_18, tmp_path, host
 
 
 @pytest.mark.slow
-def test_dashboard_in_a_django_project_for_its_staff(database_18, tmp_path):
+def test_dashboard_in_a_django_project_for_its_staff(database_18, tmp_path, monkeypatch):
     pytest.importorskip("django", reason="Django is a dependency of development")
-    (tmp_path / "shop").mkdir()
+    (tmp_path / "mysite").mkdir()
     for name, text in (("__init__", ""), ("settings", SETTINGS), ("urls", URLS)):
-        (tmp_path / "shop" / f"{name}.py").write_text(text, encoding="utf-8")
-    write_example("dashboard", "asgi.py", tmp_path)
+        (tmp_path / "mysite" / f"{name}.py").write_text(text, encoding="utf-8")
+    write_example("dashboard", "mysite/asgi.py", tmp_path)
+    monkeypatch.setenv("SHOP_DSN", database_18.url)
     signed_in = subprocess.run(
         [sys.executable, "-c", SIGN_IN], cwd=tmp_path, env=environment(tmp_path),
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     ann, bob = (f"sessionid={key}" for key in signed_in.stdout.split())
 
-    with hosted("asgi:application", tmp_path, database_18.url) as address:
+    elsewhere = "postgresql://127.0.0.1:1/elsewhere"  # the dashboard shows the database of Django
+    with hosted("mysite.asgi:application", tmp_path, elsewhere) as address:
         assert text_of(f"{address}/") == "the shop"
         check(f"{address}/pgsluice", "ann", ann, bob, "sessionid=wrong")

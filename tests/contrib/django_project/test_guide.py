@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from support.processes import GUIDES, environment
 
 BLOCK = re.compile(r"```(bash|python|text)\n(.*?)```", re.DOTALL)
-FILE = re.compile(r"# ([\w/]+\.py)\n")
+FILE = re.compile(r"# ([\w/]+\.py)(, below what is there)?\n")
 SET_UP = "import django\ndjango.setup()\n"
 
 
@@ -42,19 +43,20 @@ def test_guide_of_django_does_what_it_shows(make_database_18, tmp_path):
             shown.append(text)
         elif kind == "bash":
             for line in text.splitlines():
-                program, *arguments = line.split()
+                program, *arguments = shlex.split(line)
                 assert program == "python"
                 run(*arguments)
         elif (name := FILE.match(text)) is None:
             printed.append(run("-c", SET_UP + text))
         else:
-            write(tmp_path / name[1], text)
+            write(tmp_path / name[1], text, is_below=name[2] is not None)
 
-    assert len(shown) == 4
+    assert len(shown) == 7
     assert [each for each in printed if each] == shown
 
 
-def write(file: Path, text: str) -> None:
-    """Write a file of the guide; what it adds to the settings is appended."""
-    before = file.read_text(encoding="utf-8") if file.name == "settings.py" else ""
+def write(file: Path, text: str, *, is_below: bool) -> None:
+    """Write a file of the guide; what it adds to the settings, or below what is there, is appended."""
+    is_below = is_below or file.name == "settings.py"
+    before = file.read_text(encoding="utf-8") if is_below else ""
     file.write_text(before + text, encoding="utf-8")
