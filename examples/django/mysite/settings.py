@@ -4,23 +4,9 @@ from __future__ import annotations
 
 import os
 
-from psycopg.conninfo import conninfo_to_dict
+from pgsluice.contrib.django import database
 
-from pgsluice import resolve
-
-_dsn = conninfo_to_dict(resolve().conninfo)
-DATABASES = {
-    "default": {
-        "ENGINE": "django.db.backends.postgresql",
-        "NAME": _dsn.pop("dbname", ""),
-        "USER": _dsn.pop("user", ""),
-        "PASSWORD": _dsn.pop("password", ""),
-        "HOST": _dsn.pop("host", ""),
-        "PORT": _dsn.pop("port", ""),
-        "OPTIONS": _dsn,  # such as sslmode
-        "CONN_MAX_AGE": 60,
-    }
-}
+DATABASES = {"default": {**database(), "CONN_MAX_AGE": 60}}
 
 SECRET_KEY = os.environ.get("SECRET_KEY", "for development only")
 ALLOWED_HOSTS = ["127.0.0.1", "testserver"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from unittest import mock
 
 from django.db import connection, transaction
 from django.test import TestCase, TransactionTestCase
@@ -38,6 +39,7 @@ class PlaceTest(TestCase):
         self.assertEqual(self.client.delete(address).json(), {"cancelled": False})
         assert_sent(pack, count=0, connection=connection)
         self.assertEqual(self.client.get(address).json()["state"], "cancelled")
+        self.assertEqual(self.client.get(f"{address}/label").status_code, 404)
 
 
 class HandlerTest(TestCase):
@@ -64,14 +66,21 @@ class HandlerTest(TestCase):
 class WorkerTest(TransactionTestCase):
     """A worker runs handlers and tasks."""
 
+    def test_label_of_an_order_that_is_not_packed(self) -> None:
+        """Ask for the label without a worker."""
+        ada = self.client.post("/orders?customer=ada&cents=1200").json()["id"]
+        with mock.patch("shop.views.WAIT_S", 0):
+            self.assertEqual(self.client.get(f"/orders/{ada}/label").status_code, 202)
+
     def test_worker_packs_orders(self) -> None:
         """Place orders, run a worker, and ask for the label."""
         ada = self.client.post("/orders?customer=ada&cents=1200").json()["id"]
-        self.client.post("/orders?customer=eve&cents=-1")
+        eve = self.client.post("/orders?customer=eve&cents=-1").json()["id"]
         counts = drain(app)
         self.assertEqual((counts["pack"].done, counts["pack"].dead), (1, 1))
         self.assertEqual(self.client.get(f"/orders/{ada}").json()["parcels"], 1)
         self.assertEqual(self.client.get(f"/orders/{ada}/label").json(), {"label": f"label {ada}"})
+        self.assertEqual(self.client.get(f"/orders/{eve}/label").status_code, 500)
 
     def test_task_has_a_result(self) -> None:
         """Enqueue a task, run a worker, and ask for its value."""

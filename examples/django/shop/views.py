@@ -7,9 +7,12 @@ from django.http import HttpRequest, JsonResponse
 from django.shortcuts import get_object_or_404
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
+from pgsluice import MessageFailedError, ResultNotKeptError, ResultTimeoutError
 from shop.handlers import Placed, pack
 from shop.models import Order
 from shop.tasks import invoice
+
+WAIT_S = 5.0
 
 
 @require_POST
@@ -45,11 +48,19 @@ def _cancel(order_id: int) -> JsonResponse:
     return JsonResponse({"cancelled": is_cancelled})
 
 
+@transaction.non_atomic_requests
 @require_GET
 def label(_request: HttpRequest, order_id: int) -> JsonResponse:
-    """Wait for the result of the handler, for at most ten seconds."""
-    found = get_object_or_404(Order, id=order_id)
-    return JsonResponse({"label": pack.result(found.message_id, timeout_s=10)})
+    """Wait for the result of the handler, for at most `WAIT_S` seconds."""
+    found = get_object_or_404(Order, id=order_id, message_id__isnull=False)
+    try:
+        return JsonResponse({"label": pack.result(found.message_id, timeout_s=WAIT_S)})
+    except ResultTimeoutError:
+        return JsonResponse({"state": "not packed yet"}, status=202)
+    except ResultNotKeptError:  # cancelled, or expired
+        return JsonResponse({"error": "no label"}, status=404)
+    except MessageFailedError:  # dead-lettered
+        return JsonResponse({"error": "the order cannot be packed"}, status=500)
 
 
 @require_POST
