@@ -251,6 +251,15 @@ def test_queues_and_logs_are_drained_also_of_what_handlers_send(shop, observer):
     assert value(observer, "select count(*) from pgmq.q_drain_parcels") == 0
 
 
+def test_drain_does_not_warn_that_no_maintenance_runs(shop, caplog):
+    shop, accept, _ = shop
+    accept.send(Order(1))
+
+    drain(shop, queues=["drain_orders", "drain_parcels"], idle_s=1.0)
+
+    assert "pgsluice maintain" not in caplog.text
+
+
 def test_an_app_is_drained_elsewhere_and_its_handlers_send_there(shop, worker_url, observer):
     shop, accept, _ = shop
     accept.send(Order(1))

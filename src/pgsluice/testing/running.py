@@ -247,21 +247,29 @@ async def _drain(
         if not isinstance(spec.route, QueueRoute)
     }
     ticking = asyncio.create_task(_tick(target.conninfo, sorted(logs)))
-    log = logging.getLogger(listener.__name__)
-    log.addFilter(_is_of_interest)
     try:
-        return await worker.run_until_empty(idle_s=idle_s)
+        with _no_advice_on_maintenance():
+            return await worker.run_until_empty(idle_s=idle_s)
     finally:
-        log.removeFilter(_is_of_interest)
         ticking.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await ticking
 
 
-def _is_of_interest(record: logging.LogRecord) -> bool:
-    """Return False for the advice to run maintenance, which tests do not need."""
-    states = (ListenerState.NO_NOTIFIER, ListenerState.NO_TICKER)
-    return not (isinstance(record.args, tuple) and record.args[:1] and record.args[0] in states)
+@contextlib.contextmanager
+def _no_advice_on_maintenance() -> Iterator[None]:
+    """Drop the listener's warning that no maintenance runs, which tests do not need."""
+
+    def is_other(record: logging.LogRecord) -> bool:
+        state = record.args[0] if isinstance(record.args, tuple) and record.args else None
+        return state not in (ListenerState.NO_NOTIFIER, ListenerState.NO_TICKER)
+
+    log = logging.getLogger(listener.__name__)
+    log.addFilter(is_other)
+    try:
+        yield
+    finally:
+        log.removeFilter(is_other)
 
 
 async def _tick(conninfo: str, log_names: Sequence[str]) -> None:
