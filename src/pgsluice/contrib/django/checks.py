@@ -60,7 +60,7 @@ def _check_environment(using: str) -> Iterable[CheckMessage]:
         yield Warn(
             f"PGSLUICE_DSN names {_text(given)}, but database {using!r} of DATABASES is {_text(own)}. Handlers and "
             "`manage.py` use the second, commands `pgsluice …` and the dashboard the first.",
-            hint="Set PGSLUICE_DSN to what pgsluice.contrib.django.dsn() returns, or unset it.",
+            hint="Let PGSLUICE_DSN be the value of pgsluice.contrib.django.dsn(), or unset it.",
             id="pgsluice.W002",
         )
 
