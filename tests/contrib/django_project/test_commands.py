@@ -21,6 +21,7 @@ def test_tests_of_a_project_run_handlers_and_drop_their_database(max_age, databa
     assert "\nOK\n" in output
     assert "Destroying test database" in output
     assert "Warning" not in output
+    assert "pgsluice.W" not in output  # the test database is not that of PGSLUICE_DSN
 
 
 def test_migrate_installs_the_schemas_and_zero_keeps_them(empty_database_18):
