@@ -102,6 +102,7 @@ def test_migration_installs_and_autogenerate_then_changes_nothing(project, url):
     assert "No new upgrade operations detected" in found.stdout + found.stderr
 
 
+@pytest.mark.slow
 def test_revision_of_the_guide_installs_and_its_options_are_those_of_the_tests(project, url):
     revision, env = [block.text for block in GUIDE if block.kind == "python"]
     (project / "migrations" / "versions" / "0001_install.py").write_text(revision)
@@ -116,6 +117,7 @@ def test_revision_of_the_guide_installs_and_its_options_are_those_of_the_tests(p
     assert variables["options"] == {"include_schemas": True, "include_name": include_name}
 
 
+@pytest.mark.slow
 def test_autogenerate_without_include_name_would_drop_the_tables(project, url):
     alembic(project, "upgrade", "head")
     write(project, url, include_name="")
@@ -126,6 +128,7 @@ def test_autogenerate_without_include_name_would_drop_the_tables(project, url):
     assert "remove_table" in found.stdout + found.stderr
 
 
+@pytest.mark.slow
 def test_failed_migration_installs_nothing(project, url):
     write(project, url, more="op.execute('select 1 / 0')")
 
@@ -135,6 +138,7 @@ def test_failed_migration_installs_nothing(project, url):
         assert schema.installed_versions(connection) == ()
 
 
+@pytest.mark.slow
 def test_sql_of_an_offline_migration_installs(project, url):
     printed = alembic(project, "upgrade", "head", "--sql")
     assert printed.returncode == 0, printed.stderr
@@ -145,6 +149,7 @@ def test_sql_of_an_offline_migration_installs(project, url):
         assert value(connection, "select count(*) from pgmq.meta") == 1
 
 
+@pytest.mark.slow
 def test_migration_is_repeated_after_an_upgrade_of_the_package(project, url):
     write(project, url, more="op.install_pgsluice()")
 

@@ -253,6 +253,7 @@ async def test_broker_logs_a_lost_connection_and_reconnects(broker, observer):
     assert done == [1, 3]
 
 
+@pytest.mark.slow
 async def test_messages_dropped_by_taskiq_are_released_at_shutdown(database_18, observer):
     broker = PgsluiceBroker(database_18.url, lease_s=600)
     broker.is_worker_process = True

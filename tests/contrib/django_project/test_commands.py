@@ -55,6 +55,7 @@ def test_sqlmigrate_prints_statements_that_install(empty_database_18):
         schema.require(connection)
 
 
+@pytest.mark.slow
 def test_second_database_gets_the_schemas_and_its_app_uses_it(
     empty_database_18, make_database_18, tmp_path
 ):
@@ -80,6 +81,7 @@ with transaction.atomic(using="other"):
 """
 
 
+@pytest.mark.slow
 def test_checks_name_what_is_wrong_with_the_settings(database_18):
     variables = {"PGSLUICE_DSN": database_18.url}
 
@@ -144,6 +146,7 @@ def test_database_is_the_entry_of_a_connection_string(monkeypatch):
     assert database("host=a")["NAME"] == "of the environment"
 
 
+@pytest.mark.slow
 def test_worker_runs_all_handlers_of_the_project_in_processes(database_18):
     variables = {"PGSLUICE_DSN": database_18.url}
     manage("migrate", **variables)
@@ -177,6 +180,7 @@ with transaction.atomic():
 """
 
 
+@pytest.mark.slow
 def test_worker_explains_a_missing_app_and_wrong_options(database_18):
     variables = {"PGSLUICE_DSN": database_18.url}
 

@@ -236,6 +236,7 @@ def test_checks_name_a_backend_without_queues_or_postgresql(url):
     assert [each.id for each in backend.check()] == ["pgsluice.E004"]
 
 
+@pytest.mark.slow
 def test_worker_of_the_project_runs_its_tasks(database_18):
     variables = {"PGSLUICE_DSN": database_18.url}
     manage("migrate", **variables)
