@@ -284,6 +284,21 @@ def parsed(dsn: str) -> dict[str, str] | None:
     return found if is_plain and not _has_stray_separator(dsn) else None
 
 
+def with_defaults(conninfo_text: str) -> dict[str, str]:
+    """Return the keywords of a connection string, with libpq's defaults and environment variables for the others.
+
+    Without a database it is that of the user's name.
+    """
+    defaults = {
+        option.keyword.decode(): option.val.decode()
+        for option in psycopg.pq.Conninfo.get_defaults()
+        if option.val is not None
+    }
+    given = {key: str(value) for key, value in conninfo.conninfo_to_dict(conninfo_text).items()}
+    found = defaults | given
+    return {"dbname": found["user"]} | found if "user" in found else found
+
+
 def _has_stray_separator(dsn: str) -> bool:
     """True if a URL has an @ where libpq does not end the password."""
     url = re.match(r"postgres(?:ql)?://(?:([^@/]*)@)?(.*)", dsn, re.DOTALL)

@@ -51,14 +51,11 @@ def database(dsn: str | None = None) -> dict[str, Any]:
         MissingExtraError: No server is configured, and the embedded server is not installed.
     """
     from psycopg.conninfo import conninfo_to_dict
-    from psycopg.pq import Conninfo
 
-    from pgsluice.connection import resolve
+    from pgsluice.connection import resolve, with_defaults
 
-    options = conninfo_to_dict(resolve(dsn).conninfo)
-    if "dbname" not in options:
-        defaults = {each.keyword: each.val for each in Conninfo.get_defaults()}  # with PGDATABASE
-        options["dbname"] = (defaults[b"dbname"] or defaults[b"user"] or b"").decode()
+    conninfo = resolve(dsn).conninfo
+    options = {"dbname": with_defaults(conninfo).get("dbname", ""), **conninfo_to_dict(conninfo)}
     keys = {
         "NAME": "dbname",
         "USER": "user",

@@ -12,11 +12,9 @@ from django.core.checks import CheckMessage, Error
 from django.core.checks import Warning as Warn
 from django.db import Error as DatabaseError
 from django.db import connections
-from psycopg.conninfo import conninfo_to_dict
-from psycopg.pq import Conninfo
 
 from pgsluice import schema
-from pgsluice.connection import resolve
+from pgsluice.connection import resolve, with_defaults
 from pgsluice.contrib.django.app import DjangoApp, dsn_of
 from pgsluice.contrib.django.connections import ADAPTER
 from pgsluice.errors import ArgumentError, ConfigurationError, SluiceError
@@ -67,18 +65,9 @@ def _check_environment(using: str) -> Iterable[CheckMessage]:
 
 def _place(conninfo: str) -> tuple[str, str, str]:
     """Return host, port and database of a connection string, with the defaults of libpq."""
-    values: dict[str, Any] = {
-        option.keyword.decode(): option.val.decode()
-        for option in Conninfo.get_defaults()
-        if option.val is not None
-    }
-    values |= conninfo_to_dict(conninfo)
-    host, port = str(values.get("host", "")), str(values.get("port", "5432"))
-    return (
-        "localhost" if host in _LOCAL else host,
-        port,
-        values.get("dbname") or values.get("user", ""),
-    )
+    values = with_defaults(conninfo)
+    host = values.get("host", "")
+    return "localhost" if host in _LOCAL else host, values.get("port", ""), values.get("dbname", "")
 
 
 def _text(place: tuple[str, str, str]) -> str:
