@@ -192,7 +192,8 @@ def test_handler_that_another_worker_overtakes_commits_nothing(database_18):
 
     @app.handler("orders")
     def pay(_order: int, context: SyncContext) -> None:
-        with database_18.connect() as other:  # the lease expires, and another worker is faster
+        # The lease expires, and another worker is faster: in one transaction, or this one could claim it again.
+        with database_18.connect() as other, other.transaction():
             other.execute("select pgmq.set_vt('orders', 1, 0)")
             other.execute("select pgmq.read('orders', 60, 1)")
         try:
