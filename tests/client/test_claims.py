@@ -64,6 +64,11 @@ def test_claimed_messages_are_deleted_archived_hidden_or_released(clients, queue
     assert [m.msg_id for m in clients.queue.read(queue_name, 5, 4)] == [4]
 
 
+# Only the worker calls them.
+OF_WORKERS = {
+    "begin_attempts": retries.begin_attempts,
+    "release_unstarted": claims.release_unstarted,
+}
 # Each method that takes messages as returned by a read, and the outcome of one that is not in the queue.
 OF_MESSAGES = {
     **{name: (options, "gone") for name, options in METHODS.items()},
@@ -94,8 +99,8 @@ def test_messages_of_a_dropped_queue_do_not_settle_those_of_its_successor(
     options, missing = OF_MESSAGES[method]
 
     def settle(*args, **options):
-        if method in ("begin_attempts", "release_unstarted"):  # only the worker calls them
-            return clients.call(getattr(retries, method)(*args, **options))
+        if method in OF_WORKERS:
+            return clients.call(OF_WORKERS[method](*args, **options))
         return getattr(clients.queue, method)(*args, **options)
 
     for qty in (1, 3):

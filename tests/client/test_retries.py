@@ -16,7 +16,7 @@ from pgsluice import (
     Reject,
     Retry,
 )
-from pgsluice.client.calls import retries
+from pgsluice.client.calls import claims, retries
 from pgsluice.errors import ArgumentError, QueueNotFoundError
 from support import rows
 
@@ -53,7 +53,7 @@ def test_messages_are_released_uncounted_and_locked(clients, queue_name):
 
     locked = clients.queue.lock_messages(queue_name, messages[::-1])
     assert locked == [ClaimOutcome(2, "done"), ClaimOutcome(1, "done")]
-    assert clients.call(retries.release_unstarted(queue_name, messages)) == [
+    assert clients.call(claims.release_unstarted(queue_name, messages)) == [
         ClaimOutcome(1, "done"), ClaimOutcome(2, "done"),
     ]  # fmt: skip
 
@@ -66,7 +66,7 @@ def test_policy_out_of_range_is_refused_and_missing_queue_is_named(clients, queu
     before = rows(observer, f"select * from pgmq.q_{queue_name}")
 
     for call in (
-        lambda: clients.call(retries.release_unstarted(queue_name, messages, delay_s=-1)),
+        lambda: clients.call(claims.release_unstarted(queue_name, messages, delay_s=-1)),
         lambda: clients.queue.fail(queue_name, [FailedMessage(messages[0], Retry(-1.0))]),
         lambda: clients.queue.fail(queue_name, [], policy={"max_attempts": 0}),
         lambda: clients.queue.fail(queue_name, [], policy={"tries": 5}),
@@ -81,7 +81,7 @@ def test_policy_out_of_range_is_refused_and_missing_queue_is_named(clients, queu
     for call in (
         lambda: clients.call(retries.begin_attempts("nope", messages)),
         lambda: clients.queue.fail("nope", [FailedMessage(messages[0])]),
-        lambda: clients.call(retries.release_unstarted("nope", messages)),
+        lambda: clients.call(claims.release_unstarted("nope", messages)),
         lambda: clients.queue.lock_messages("nope", messages),
     ):
         with pytest.raises(QueueNotFoundError, match="'nope' does not exist"):

@@ -23,7 +23,7 @@ from pgsluice import (
     WorkQueue,
 )
 from pgsluice.client._sync.runner import Runner
-from pgsluice.client.calls import retries
+from pgsluice.client.calls import claims
 from pgsluice.errors import ArgumentError
 from pgsluice.worker.wakeups.listener_state import Kind, Place
 from support import rows, value, wait_until
@@ -142,7 +142,7 @@ def test_delayed_and_given_back_messages_are_handled_in_time(pool, observer, que
     def handle(message):
         handled.append(time.monotonic())
         if message.read_ct == 1:
-            Runner(pool).run(retries.release_unstarted(queue_name, [message], delay_s=1))
+            Runner(pool).run(claims.release_unstarted(queue_name, [message], delay_s=1))
 
     with running(Reader(pool, queue_name, listener, handle)):
         WorkQueue(observer).send(queue_name, "given back once", delay=1)

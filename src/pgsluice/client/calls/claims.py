@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, LiteralString
 
-from pgsluice.client.calls.arguments import whole, zoned_time
+from pgsluice.client.calls.arguments import seconds, whole, zoned_time
 from pgsluice.client.calls.call import Call, record, scalar, storable_text
 from pgsluice.client.calls.clients import WorkQueue, method
 from pgsluice.client.records import ClaimOutcome, Message
@@ -135,11 +135,40 @@ def release_batch(
 
     Source: `sluice.release`.
     """
-    sql: LiteralString = (
+    return _release(queue_name, messages, whole(delay, "delay", 0), is_attempt=True)
+
+
+def release_unstarted(
+    queue_name: str, messages: Sequence[Message], *, delay_s: float = 0.0
+) -> Call[list[ClaimOutcome]]:
+    """Return messages to the queue without counting an attempt.
+
+    Args:
+        queue_name: An existing queue.
+        messages: As returned by the read, in any order.
+        delay_s: Seconds until the messages become visible, 0 or more.
+
+    Returns:
+        The outcome of each message, in the order given. Messages with a stale claim are not changed.
+
+    Raises:
+        ArgumentError: `delay_s` is out of range. Nothing was changed.
+
+    Source: `sluice.release`.
+    """
+    seconds(delay_s, "delay_s")
+    return _release(queue_name, messages, delay_s, is_attempt=False)
+
+
+def _release(
+    queue_name: str, messages: Sequence[Message], delay_s: float, *, is_attempt: bool
+) -> Call[list[ClaimOutcome]]:
+    function: LiteralString = (
         "select * from sluice.release("
-        "%s::text, %s::bigint[], %s::integer[], %s::double precision, %s::timestamptz[], true)"
+        "%s::text, %s::bigint[], %s::integer[], %s::double precision, %s::timestamptz[], "
     )
-    return settle(sql, queue_name, messages, whole(delay, "delay", 0))
+    sql: LiteralString = function + ("true)" if is_attempt else "false)")
+    return settle(sql, queue_name, messages, delay_s)
 
 
 @method(WorkQueue)

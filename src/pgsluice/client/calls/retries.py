@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, LiteralString
 
-from pgsluice.client.calls.arguments import checked_ids, seconds, whole
+from pgsluice.client.calls.arguments import checked_ids, whole
 from pgsluice.client.calls.call import Call, column, record, scalar, storable_text
 from pgsluice.client.calls.claims import claims_of, settle, time_of, times_of
 from pgsluice.client.calls.clients import Operations, WorkQueue, method
@@ -209,32 +209,6 @@ def decide_retry(
         json_parameter(policy, "policy"),
     )
     return Call(sql, parameters, lambda rows: RetryDecision(*rows[0]), is_report=True)
-
-
-def release_unstarted(
-    queue_name: str, messages: Sequence[Message], *, delay_s: float = 0.0
-) -> Call[list[ClaimOutcome]]:
-    """Return messages to the queue without counting an attempt.
-
-    Args:
-        queue_name: An existing queue.
-        messages: As returned by the read, in any order.
-        delay_s: Seconds until the messages become visible, 0 or more.
-
-    Returns:
-        The outcome of each message, in the order given. Messages with a stale claim are not changed.
-
-    Raises:
-        ArgumentError: `delay_s` is out of range. Nothing was changed.
-
-    Source: `sluice.release`.
-    """
-    seconds(delay_s, "delay_s")
-    sql: LiteralString = (
-        "select * from sluice.release("
-        "%s::text, %s::bigint[], %s::integer[], %s::double precision, %s::timestamptz[], false)"
-    )
-    return settle(sql, queue_name, messages, delay_s)
 
 
 @method(WorkQueue)

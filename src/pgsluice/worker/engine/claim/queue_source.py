@@ -330,7 +330,7 @@ class QueueSource:
             )
             calls.append((fail, failed))
         for delay_s, deliveries in released.items():
-            release = retries.release_unstarted(
+            release = claims.release_unstarted(
                 self._queue_name, _messages(deliveries), delay_s=delay_s
             )
             calls.append((release, deliveries))
