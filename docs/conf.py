@@ -26,21 +26,19 @@ DOCS = Path(__file__).parent
 ROOT = DOCS.parent
 SOURCE_URL = os.environ.get("PGSLUICE_SOURCE_URL", "").rstrip("/")
 SITE_URL = os.environ.get("PGSLUICE_SITE_URL", "").rstrip("/")
-# Files of the repository that are pages of the site, by the page that includes them.
-INCLUDED = {
-    "concepts/architecture": "ARCHITECTURE.md",
-    "changelog": "CHANGELOG.md",
-    "security": "SECURITY.md",
-    "examples/overview": "examples/README.md",
-    **{
-        f"examples/{name}": f"examples/{name}/README.md"
-        for name in ("django", "docker", "fastapi", "flask", "medallion")
-    },
-}
-_PAGES = {path: page for page, path in INCLUDED.items()}
 _INCLUDE = re.compile(
     r"^```\{(include|literalinclude)\} (\S+)\n(?::language: (\w+)\n)?```$", re.MULTILINE
 )
+# Files of the repository that are pages of the site, by the page that begins with them.
+INCLUDED = {
+    page.relative_to(DOCS).with_suffix("").as_posix(): (page.parent / found[2])
+    .resolve()
+    .relative_to(ROOT)
+    .as_posix()
+    for page in DOCS.rglob("*.md")
+    if (found := _INCLUDE.match(page.read_text(encoding="utf-8")))
+}
+_PAGES = {path: page for page, path in INCLUDED.items()}
 _FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _SENTENCE = re.compile(r".+?\.(?=\s|$)", re.DOTALL)

@@ -6,7 +6,7 @@ import dataclasses
 import inspect
 import re
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import pgsluice
@@ -280,9 +280,13 @@ def python_pages(note: str) -> dict[str, str]:
         shown = [each for each in page.names if not each.endswith("Error") or each == "SluiceError"]
         links = ", ".join(f"[`{each}`](python/{name}.md#{each.lower()})" for each in shown)
         lines.append(f"| [{page.title}](python/{name}.md) | {links} |\n")
-    hidden = "\n".join(f"python/{name}" for name in PAGES)
-    lines.append(f"\n```{{toctree}}\n:hidden:\n\n{hidden}\n```\n")
+    lines.append(hidden(f"python/{name}" for name in PAGES))
     return pages | {"index": "".join(lines)}
+
+
+def hidden(pages: Iterable[str]) -> str:
+    """Return a table of contents that only the menu shows."""
+    return "\n```{toctree}\n:hidden:\n\n" + "".join(f"{page}\n" for page in pages) + "```\n"
 
 
 def _page(page: Page, note: str) -> str:

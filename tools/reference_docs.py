@@ -6,7 +6,7 @@ SQL functions from the catalog (signature, comment, grants), commands from their
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from installed import installed_server, write_or_check
 from pgsluice import schema as installer
 from pgsluice.cli.main import cli
 from pgsluice.schema.texts import LEGACY
-from python_reference import python_pages
+from python_reference import hidden, python_pages
 
 ROOT = Path(__file__).parent.parent
 REFERENCE = ROOT / "docs" / "reference"
@@ -155,11 +155,6 @@ def subject_pages(connection: psycopg.Connection[tuple[str, ...]]) -> dict[str, 
     table = "| page | functions |\n|---|---|\n" + "".join(rows)
     pages["sluice"] = f"{NOTE}# Schema `sluice`\n\n{ABOUT['sluice']}\n\n{table}{hidden(pages)}"
     return pages
-
-
-def hidden(pages: Iterable[str]) -> str:
-    """Return a table of contents that only the menu shows."""
-    return "\n```{toctree}\n:hidden:\n\n" + "".join(f"{page}\n" for page in pages) + "```\n"
 
 
 def cli_pages() -> dict[str, str]:
