@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
 import pytest
-from playwright.sync_api import sync_playwright
 
 from pgsluice.errors import LeaseLostError
 from pgsluice.testing import drain
 from pgsluice.worker import App, SyncContext
 from support import rows, value, wait_until
+from support.browsing import chromium
 from support.explaining import explain
 from support.pages import blocks_of, pages, run_blocks
 
@@ -260,18 +259,13 @@ OVERLAPS = """() => {
 
 @pytest.mark.slow
 def test_texts_of_the_pictures_do_not_overlap_and_fit_800_pixels():
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("needs Debian's package chromium")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+    with chromium() as browser:
         tab = browser.new_page(viewport={"width": 800, "height": 600})
         found = {}
         for page in PAGES:
             picture = PAGES[page].parents[1] / "images" / f"{page}.svg"
             tab.goto(picture.as_uri())
             found[page] = tab.evaluate(OVERLAPS)
-        browser.close()
 
     assert found == {page: [] for page in PAGES}
 

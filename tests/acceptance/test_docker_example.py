@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import shutil
@@ -11,8 +10,6 @@ import subprocess
 import sys
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from urllib.error import HTTPError
-from urllib.request import urlopen
 
 import pytest
 from click.testing import CliRunner
@@ -23,9 +20,10 @@ from pgsluice.durations import parse_duration
 from pgsluice.extras import require_packages
 from pgsluice.ops.metrics.catalog import METRICS
 from support import value, wait_until
+from support.http import status_of
 from support.object_store import free_port
-from support.processes import environment
-from support.programs import require
+from support.processes import environment, run
+from support.programs import installed, require
 from tidy.test_docs_name_real_things import unknown_in_command
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
@@ -181,32 +179,23 @@ def test_prometheus_scrapes_the_ports_of_maintenance_and_workers(services):
 
 
 def test_hadolint_accepts_the_dockerfile():
-    require("hadolint", purpose="linting the Dockerfile")
-    done = subprocess.run(
-        ["hadolint", "--failure-threshold", "style", EXAMPLE / "Dockerfile"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout
+    hadolint = installed("hadolint", "linting the Dockerfile")
+
+    run([hadolint, "--failure-threshold", "style", "Dockerfile"], EXAMPLE)
 
 
 def test_promtool_accepts_the_configuration():
     require("promtool", purpose="checking the configuration of Prometheus")
-    done = subprocess.run(
-        ["promtool", "check", "config", EXAMPLE / "prometheus/prometheus.yml"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
+
+    run(["promtool", "check", "config", "prometheus/prometheus.yml"], EXAMPLE)
 
 
 def test_compose_accepts_the_file():
     require("docker", purpose="checking the compose file")
     if subprocess.run(["docker", "compose", "version"], capture_output=True).returncode != 0:
         pytest.skip("the Docker of this machine has no Compose")
-    done = subprocess.run(
-        ["docker", "compose", "config", "--quiet"],
-        cwd=EXAMPLE, env=os.environ | PASSWORDS, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+
+    run(["docker", "compose", "config", "--quiet"], EXAMPLE, **PASSWORDS)
 
 
 def test_passwords_without_a_value_are_refused_by_name():
@@ -266,17 +255,7 @@ def test_services_run_together(services, database_18, tmp_path):
             lambda: value(connection, "select count(*) from pgmq.a_orders") == 1, "the order"
         )
         wait_until(lambda: value(connection, "select count(*) from sluice.sample") > 0, "samples")
-        wait_until(lambda: status(ports["8899"]) == 401, "the dashboard")
-        wait_until(lambda: status(ports["9187"]) == 200, "the metrics")
-        wait_until(lambda: status(ports["8080"]) == 200, "the worker")
-
-
-def status(port):
-    try:
-        with urlopen(f"http://127.0.0.1:{port}/", timeout=30) as response:
-            return response.status
-    except HTTPError as error:
-        with error:
-            return error.code
-    except OSError:
-        return 0
+        address = "http://127.0.0.1:{}/"
+        wait_until(lambda: status_of(address.format(ports["8899"])) == 401, "the dashboard")
+        wait_until(lambda: status_of(address.format(ports["9187"])) == 200, "the metrics")
+        wait_until(lambda: status_of(address.format(ports["8080"])) == 200, "the worker")

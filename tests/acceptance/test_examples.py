@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import shutil
@@ -11,6 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from support.processes import without_server
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TEXT = re.compile(
@@ -25,11 +26,7 @@ def commands_of(text: str) -> list[str]:
 
 @pytest.fixture
 def run(database_18, tmp_path):
-    environ = {
-        name: text
-        for name, text in os.environ.items()
-        if not name.startswith("PG") and name != "DATABASE_URL"
-    }
+    environ = without_server()
     shutil.copytree(EXAMPLES, tmp_path, dirs_exist_ok=True)
 
     def run(command: str) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from pgsluice.ops.doctor import CHECKS, IN_EXPLAIN
+from support.processes import without_server
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 BLOCK = re.compile(r"```(bash|python|text)\n(.*?)```", re.DOTALL)
@@ -19,11 +20,7 @@ BLOCK = re.compile(r"```(bash|python|text)\n(.*?)```", re.DOTALL)
 
 @pytest.fixture
 def run(database_18, tmp_path):
-    environ = {
-        name: text
-        for name, text in os.environ.items()
-        if not name.startswith("PG") and name != "DATABASE_URL"
-    }
+    environ = without_server()
 
     def run(*arguments: str, status: int = 0) -> str:
         done = subprocess.run(

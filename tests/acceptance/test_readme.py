@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import re
 import subprocess
 import sys
@@ -11,6 +10,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
+
+from support.processes import without_server
 
 ROOT = Path(__file__).parent.parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -31,10 +32,7 @@ COMMANDS = [
 
 @pytest.fixture
 def run(database_18, tmp_path):
-    environ = {
-        k: v for k, v in os.environ.items() if not k.startswith("PG") and k != "DATABASE_URL"
-    }
-    environ["PGSLUICE_DSN"] = database_18.url
+    environ = without_server() | {"PGSLUICE_DSN": database_18.url}
 
     def run(*command: str) -> str:
         done = subprocess.run(

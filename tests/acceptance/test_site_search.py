@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 import threading
@@ -13,7 +12,9 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page
+
+from support.browsing import chromium
 
 DOCS = Path(__file__).parents[2] / "docs"
 NAMES = DOCS / "names-of-others.md"
@@ -75,14 +76,8 @@ def site(tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def tab() -> Iterator[Page]:
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("needs Debian's package chromium")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        tab = browser.new_page()
-        yield tab
-        browser.close()
+    with chromium() as browser:
+        yield browser.new_page()
 
 
 def first_pages(links: list[str]) -> list[str]:

@@ -9,13 +9,12 @@ import subprocess
 import sys
 from contextlib import ExitStack
 from pathlib import Path
-from urllib.error import HTTPError
-from urllib.request import urlopen
 
 import pytest
 
 from pgsluice.durations import parse_duration
 from support import wait_until
+from support.http import status_of
 from support.object_store import free_port
 from support.processes import environment
 from tidy.test_docs_name_real_things import unknown_in_command
@@ -151,7 +150,7 @@ def test_commands_of_the_units_run_and_stop(units, database_18, tmp_path):
             processes.append(process)
         for (name, path), port in zip(paths.items(), ports.values(), strict=True):
             address = f"http://127.0.0.1:{port}/{path}"
-            wait_until(lambda: _status(address) == answers[name], name)  # noqa: B023
+            wait_until(lambda: status_of(address) == answers[name], name)  # noqa: B023
         for process in processes:
             process.terminate()  # systemd's SIGTERM
 
@@ -179,14 +178,3 @@ def test_units_exit_for_good_only_with_the_codes_of_what_cannot_start(units, tmp
 def _option(unit, name):
     arguments = command_of(unit)
     return arguments[arguments.index(name) + 1]
-
-
-def _status(address):
-    try:
-        with urlopen(address, timeout=30) as response:
-            return response.status
-    except HTTPError as error:
-        with error:
-            return error.code
-    except OSError:
-        return 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -11,7 +10,7 @@ from uuid import uuid4
 
 import psycopg
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 from psycopg.conninfo import make_conninfo
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
@@ -21,6 +20,7 @@ from pgsluice.client import EventLog, WorkQueue
 from pgsluice.dashboard import app
 from pgsluice.dashboard.serving import serving as serve
 from pgsluice.embedded import EmbeddedServer
+from support.browsing import chromium
 from support.dashboard import KEY, LOCAL, SAME_ORIGIN, make_world, with_key
 from support.lively import fill
 from support.site_settings import set_if_odd
@@ -111,13 +111,8 @@ def lively(server_18: EmbeddedServer) -> Iterator[str]:
 # Not of the session: Playwright keeps an event loop running, and tests of other files start their own.
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("needs Debian's package chromium")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+    with chromium() as browser:
         yield browser
-        browser.close()
 
 
 @contextmanager

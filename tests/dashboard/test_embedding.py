@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 import pytest
@@ -19,6 +18,7 @@ from starlette.testclient import TestClient
 from dashboard.conftest import LOCAL
 from pgsluice.dashboard import app
 from support import wait_until
+from support.http import status_of, text_of
 from support.object_store import free_port
 from support.processes import environment, write_example
 
@@ -69,22 +69,6 @@ def test_pages_of_a_mounted_dashboard_link_below_its_path(database_18):
         links = LINK.findall(client.get(path).text)
         assert len(links) > 10
         assert all(link.startswith("/ops/pgsluice/") for link in links), links
-
-
-def text_of(address: str, cookie: str = "") -> str:
-    with urlopen(Request(address, headers={"Cookie": cookie}), timeout=30) as response:
-        return response.read().decode()
-
-
-def status_of(address: str, cookie: str = "") -> int:
-    try:
-        text_of(address, cookie)
-    except HTTPError as error:
-        with error:
-            return error.code
-    except URLError:
-        return 0
-    return 200
 
 
 @contextmanager

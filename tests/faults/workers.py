@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from support import wait_until
 from support.history import whole_lines
+from support.processes import without_server
 
 TESTS = Path(__file__).parents[1]
 QUEUES = ("threads", "loop", "processes", "hungry", "held", "plain")
@@ -49,11 +50,7 @@ class Workers:
 
     def start(self, *, url: str | None = None) -> subprocess.Popen[bytes]:
         """Start another process."""
-        environ = {
-            name: text
-            for name, text in os.environ.items()
-            if not name.startswith("PG") and name != "DATABASE_URL"
-        }
+        environ = without_server()
         with (self._folder / "log").open("ab") as log:
             process = subprocess.Popen(
                 [

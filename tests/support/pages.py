@@ -22,6 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from support.processes import without_server
 from support.psql import run_script
 
 _BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -95,11 +96,7 @@ def make_environment(folder: Path) -> dict[str, str]:
     for name, text in texts.items():
         (programs / name).write_text(f"#!/bin/sh\n{text}\n")
         (programs / name).chmod(0o755)
-    kept = {
-        name: text
-        for name, text in os.environ.items()
-        if not name.startswith(("PG", "PYTEST")) and name != "DATABASE_URL"
-    }
+    kept = {name: text for name, text in without_server().items() if not name.startswith("PYTEST")}
     return kept | {"PATH": f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}"}
 
 

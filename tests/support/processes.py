@@ -29,6 +29,15 @@ def environment(folder: Path, **variables: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1", **variables}
 
 
+def without_server() -> dict[str, str]:
+    """Return the environment without the variables that name a server."""
+    return {
+        name: text
+        for name, text in os.environ.items()
+        if not name.startswith("PG") and name != "DATABASE_URL"
+    }
+
+
 def run(command: Sequence[str], folder: Path, **variables: str) -> str:
     """Run a program to its end; return its output."""
     answer = subprocess.run(
