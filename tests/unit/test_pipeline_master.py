@@ -38,6 +38,14 @@ def test_pipeline_runs_on_the_given_master(spark_of):
     }
 
 
+def test_session_on_the_given_master_has_the_given_memory(spark_of):
+    assert spark_of(*EVENTS, "--driver-memory", "4g") is None
+    assert spark_of(*EVENTS, "--driver-memory", "4g", "--master", "local[1]") == {
+        "spark.master": "local[1]",
+        "spark.driver.memory": "4g",
+    }
+
+
 def test_given_master_has_precedence_over_that_of_the_file(spark_of, tmp_path):
     file = tmp_path / "pipelines.toml"
     file.write_text(

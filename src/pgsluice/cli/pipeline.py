@@ -8,49 +8,20 @@ from typing import Any
 import click
 
 from pgsluice.cli.main import did_you_mean
-from pgsluice.cli.options import accepted_yes_option, combined, dsn_option, json_option
+from pgsluice.cli.options import accepted_yes_option
+from pgsluice.cli.pipeline_options import (
+    interval_option,
+    lake_option,
+    require_target,
+    run_options,
+    stream_options,
+    target_options,
+)
 from pgsluice.cli.pipeline_run import run_kind, run_pipelines
 from pgsluice.cli.pipeline_status import status
 from pgsluice.cli.types import Duration, Time, counts_by_table, dsns_by_name, types_by_column
 from pgsluice.cli.verify import verify
 from pgsluice.pipelines import config
-
-_lake_option = click.option(
-    "--lake",
-    required=True,
-    metavar="DIR",
-    help="Folder or URL (s3://bucket/orders) of the Delta table, or iceberg:CATALOG/NAMESPACE.TABLE; created if it "
-    "does not exist.",
-)
-_interval_option = click.option(
-    "--interval",
-    "every_s",
-    type=Duration(is_open=True),
-    default="1m",
-    show_default=True,
-    help="Time between two runs, without --once.",
-)
-_run_options = combined(
-    click.option("--once", is_flag=True, help="Process what is available now, and exit."),
-    click.option(
-        "--master",
-        metavar="URL",
-        help="Master of Spark, such as spark://head:7077, instead of that of the configuration or of a local one.",
-    ),
-    click.option(
-        "--log-format",
-        type=click.Choice(["text", "json"]),
-        default="text",
-        show_default=True,
-        help="Format of log lines on standard error. They contain no payloads or passwords.",
-    ),
-    json_option,
-    dsn_option,
-)
-_target_options = combined(
-    click.option("--queue", metavar="NAME", help="Destination work queue."),
-    click.option("--log", metavar="NAME", help="Destination event log, instead of --queue."),
-)
 
 
 class _Kinds(click.Group):
@@ -72,47 +43,6 @@ class _Kinds(click.Group):
         return args[0], _sections, args  # the name is the first of the sections
 
 
-_stream_options = combined(
-    _run_options,
-    click.option(
-        "--max-rows",
-        "max_rows_per_trigger",
-        type=click.IntRange(min=1),
-        default=200_000,
-        show_default=True,
-        help="Approximate maximum number of events per lake commit.",
-    ),
-    click.option(
-        "--trigger-interval",
-        "trigger_s",
-        type=Duration(),
-        default="1s",
-        show_default=True,
-        help="Time between two micro-batches.",
-    ),
-    click.option(
-        "--driver-memory",
-        metavar="SIZE",
-        help="Maximum memory of Spark's Java process, such as 512m or 4g. In a file, settings under [spark] apply to "
-        "all pipelines.  [default: 2g]",
-    ),
-    click.option(
-        "--starting",
-        default="earliest",
-        show_default=True,
-        metavar="WHERE",
-        help="Starting offset of the first run: earliest, latest, committed (the position of --consumer) or "
-        '{"tick": 12}.',
-    ),
-    click.option(
-        "--consumer",
-        metavar="NAME",
-        help="Consumer to register, so that the log keeps events until they are in the lake. To end the stream for "
-        "good, unregister it: `pgsluice log unregister`.  [default: derived from the lake folder]",
-    ),
-)
-
-
 @click.group()
 def pipeline() -> None:
     """Export event logs and archives to a data lake, ingest files, and replay from the lake.
@@ -128,8 +58,8 @@ def run() -> None:
     """Run a pipeline until stopped, or with --once until it has caught up. A restart resumes at the last commit.
 
     KIND is configured by its options: pgsluice pipeline run KIND --help. NAMEs are sections of the TOML file --config,
-    which run concurrently; `all` runs all of them. --once, --dsn, --log-format and --json apply to both. A section has
-    the kind and its options, with underscores. Durations are numbers: every_s (--interval), trigger_s
+    which run concurrently; `all` runs all of them. --once, --master, --dsn, --log-format and --json apply to both. A
+    section has the kind and its options, with underscores. Durations are numbers: every_s (--interval), trigger_s
     (--trigger-interval), apply_every_s (--apply-every), compact_every_s (--compact-every) and window_s (--window) in
     seconds, deleted_kept_h (--tombstone-retention) and vacuum_retention_h (--vacuum-retention) in hours.
 
@@ -156,7 +86,7 @@ def run() -> None:
     metavar="FILE",
     help="TOML file with the sections.",
 )
-@_run_options
+@run_options
 def _sections(names: tuple[str, ...], file: Path, **how: Any) -> None:
     """Run pipelines from sections of a TOML file; `all` runs all of them.
 
@@ -170,14 +100,9 @@ pipeline.add_command(verify)
 pipeline.add_command(status)
 
 
-def _require_target(options: dict[str, Any]) -> None:
-    if (options["queue"] is None) == (options["log"] is None):
-        raise click.UsageError("give exactly one of --queue and --log")
-
-
 @run.command(short_help="Stream an event log into a lake table.")
 @click.option("--log", required=True, metavar="NAME", help="Event log.")
-@_lake_option
+@lake_option
 @click.option(
     "--checkpoint",
     required=True,
@@ -206,7 +131,7 @@ def _require_target(options: dict[str, Any]) -> None:
     metavar="COLUMN",
     help="Partition column of a new table: one of the log's, or ev_date, the date of ev_time in UTC; repeatable.",
 )
-@_stream_options
+@stream_options
 def events(**options: Any) -> None:
     """Stream an event log into a lake table, with each committed event exactly once.
 
@@ -314,7 +239,7 @@ def events(**options: Any) -> None:
     show_default=True,
     help="Keep files written or replaced within this duration; at least 1h.",
 )
-@_stream_options
+@stream_options
 def changes(tombstone_retention_s: float, vacuum_retention_s: float, **options: Any) -> None:
     """Stream captured changes into the lake, each event exactly once, and maintain current-state tables.
 
@@ -338,7 +263,7 @@ def changes(tombstone_retention_s: float, vacuum_retention_s: float, **options: 
     show_default=True,
     help="The archive, or the messages now in the queue. Only an archive is verified.",
 )
-@_lake_option
+@lake_option
 @click.option(
     "--export",
     metavar="NAME",
@@ -357,8 +282,8 @@ def changes(tombstone_retention_s: float, vacuum_retention_s: float, **options: 
     help="Partition column of a new table: one of the archive's or queue's, or archived_date, the date of archived_at "
     "in UTC; repeatable.",
 )
-@_interval_option
-@_run_options
+@interval_option
+@run_options
 def archive(**options: Any) -> None:
     """Export rows that the lake table does not contain yet, in one commit, and verify them there.
 
@@ -403,8 +328,8 @@ def archive(**options: Any) -> None:
     show_default=True,
     help="Write report.html, with plots.",
 )
-@_interval_option
-@_run_options
+@interval_option
+@run_options
 def analytics(**options: Any) -> None:
     """Write queue metrics per time window to summary tables (gold) and an HTML report.
 
@@ -418,7 +343,7 @@ def analytics(**options: Any) -> None:
 
 @run.command(short_help="Ingest files into a queue or a log.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@_target_options
+@target_options
 @click.option(
     "--ev-type",
     default="ingest",
@@ -438,8 +363,8 @@ def analytics(**options: Any) -> None:
     show_default=True,
     help="Maximum number of rows per transaction.",
 )
-@_interval_option
-@_run_options
+@interval_option
+@run_options
 def ingest(**options: Any) -> None:
     """Ingest the rows of files into a work queue or event log, each row once, also after a restart.
 
@@ -447,7 +372,7 @@ def ingest(**options: Any) -> None:
     Parquet. Rows appended to a file are read by the next run; a file that changed otherwise is reported and skipped.
     Requires neither Spark nor Java.
     """
-    _require_target(options)
+    require_target(options)
     run_kind("ingest", **options)
 
 
@@ -463,7 +388,7 @@ def ingest(**options: Any) -> None:
     required=True,
     help="Name of this replay: each row is added once per name. Use another name for another selection.",
 )
-@_target_options
+@target_options
 @click.option(
     "--ev-type",
     default="replay",
@@ -493,12 +418,12 @@ def ingest(**options: Any) -> None:
     help="Maximum number of rows per transaction.",
 )
 @accepted_yes_option
-@_run_options
+@run_options
 def replay(**options: Any) -> None:
     """Replay rows of a lake table into a work queue or event log, in order of id.
 
     The table must be written by `archive` or `events`. The replay reads the version that the table
     has at the first start, and ends when it has sent the rows. A restart resumes; a finished replay adds nothing.
     """
-    _require_target(options)
+    require_target(options)
     run_kind("replay", **options)

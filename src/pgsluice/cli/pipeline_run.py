@@ -40,7 +40,16 @@ def run_kind(
     """Run one pipeline from the options of its command."""
     given = {name: value for name, value in options.items() if value is not None}
     pipeline = Pipeline(kind, kind, given | {"dsn": dsn})
-    run_pipelines([pipeline], once=once, log_format=log_format, as_json=as_json, master=master)
+    # A session with a master starts before the pipeline, which then sets no memory.
+    memory = {"spark.driver.memory": given["driver_memory"]} if "driver_memory" in given else {}
+    run_pipelines(
+        [pipeline],
+        once=once,
+        log_format=log_format,
+        as_json=as_json,
+        master=master,
+        spark=memory if master is not None else None,
+    )
 
 
 def run_pipelines(
