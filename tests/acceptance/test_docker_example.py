@@ -20,7 +20,7 @@ from pgsluice.durations import parse_duration
 from pgsluice.extras import require_packages
 from pgsluice.ops.metrics.catalog import METRICS
 from support import value, wait_until
-from support.http import status_of
+from support.http_answers import status_of
 from support.object_store import free_port
 from support.processes import environment, run
 from support.programs import installed, require

@@ -14,7 +14,7 @@ import pytest
 
 from pgsluice.durations import parse_duration
 from support import wait_until
-from support.http import status_of
+from support.http_answers import status_of
 from support.object_store import free_port
 from support.processes import environment
 from tidy.test_docs_name_real_things import unknown_in_command

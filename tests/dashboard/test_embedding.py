@@ -18,7 +18,7 @@ from starlette.testclient import TestClient
 from dashboard.conftest import LOCAL
 from pgsluice.dashboard import app
 from support import wait_until
-from support.http import status_of, text_of
+from support.http_answers import status_of, text_of
 from support.object_store import free_port
 from support.processes import environment, write_example
 

@@ -44,7 +44,7 @@ def report(connection):
 
 
 def test_no_workers_names_the_command_that_starts_one(client):
-    assert "pgsluice worker app:app" in client.get("/workers").text
+    assert "pgsluice worker run MODULE:APP" in client.get("/workers").text
 
 
 def test_worker_is_shown_with_its_calls_longest_first(client, report):
