@@ -15,6 +15,7 @@ from bench import goals
 from bench.measuring import run
 from bench.workloads import (
     client,
+    constants,
     dashboard,
     groups,
     groups_first,
@@ -60,6 +61,7 @@ WORKLOADS = {
     "metrics": metrics,
     "notify": notify,
     "client": client,
+    "constants": constants,
     "dashboard": dashboard,
     "held_snapshot": held_snapshot,
     "log_produce": log_produce,
