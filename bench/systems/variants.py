@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import secrets
 import threading
@@ -16,12 +17,14 @@ import psycopg
 
 from bench.systems.worker import QueueWorker
 from bench.working import Handled
+from pgsluice.client.headers import KEY_HEADER
 from pgsluice.worker.engine.flow import registration
 from pgsluice.worker.engine.flow import worker as engine
 
 REPORT_S, SAMPLE_S = 30.0, 10.0
 # At their own rate the registry and the samples cost less than the variation between two runs.
 REPORTS_TIMES, SAMPLES_TIMES = 3_000, 100
+KEYS = 500
 NO_SAMPLES = """
     create or replace function sluice._maintain_samples()
     returns table (task text, queue_name text, done boolean, detail text)
@@ -114,8 +117,22 @@ class Traced(SwitchedOff):
         await self.send_all(url, payload, messages, _trace_headers)
 
 
+class Keyed(QueueWorker):
+    """Worker that handles one message of each key at a time."""
+
+    name = f"{KEYS} keys, key_concurrency=1"
+    limits: dict[str, Any] = {"key_concurrency": 1}  # noqa: RUF012
+
+    async def fill(self, url: str, payload: str, messages: int) -> None:
+        """Send with keys, one after the other."""
+        numbers = itertools.count()
+        await self.send_all(
+            url, payload, messages, lambda: {KEY_HEADER: f"tenant-{next(numbers) % KEYS}"}
+        )
+
+
 VARIANTS: dict[str, Callable[[], QueueWorker]] = {
-    variant.name: variant for variant in (Bare, Reporting, Sampling, SwitchedOff, Traced)
+    variant.name: variant for variant in (Bare, Reporting, Sampling, SwitchedOff, Traced, Keyed)
 }
 
 

@@ -27,6 +27,7 @@ class QueueWorker:
     name = "work queue"
     uvloop = False
     places: dict[str, Any] = {"queue": "bench"}  # noqa: RUF012
+    limits: dict[str, Any] = {}  # noqa: RUF012
 
     def version(self) -> str:
         """Return the package version."""
@@ -98,7 +99,7 @@ class QueueWorker:
     def _app(self, url: str, concurrency: int, handled: Handled) -> tuple[App, Any]:
         app = App(url)
 
-        @app.handler(**self.places, concurrency=concurrency)
+        @app.handler(**self.places, **self.limits, concurrency=concurrency)
         async def bench(payload: str) -> None:
             handled(payload)
 

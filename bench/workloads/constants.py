@@ -14,6 +14,7 @@ from bench.competing import ShareGroup
 from bench.cpu import backend_cpu_s, server_cpu_s
 from bench.place import Place
 from bench.systems.pgsluice import Pgsluice
+from bench.systems.variants import KEYS, Keyed
 from bench.systems.worker import QueueWorker
 from bench.working import Child, Cost
 from bench.workloads.worker_noop import new_database
@@ -187,6 +188,7 @@ FLOWS = {
     )
 }
 WORKER, WAKEUP = "worker with a no-op handler", "worker that each message wakes up"
+KEYED = f"worker with a no-op handler, {KEYS} keys, one message of each at a time"
 QUESTIONS = tuple(
     Question(flow.name, size, unit)
     for flow in FLOWS.values()
@@ -196,6 +198,7 @@ QUESTIONS = tuple(
     Question(of_worker, SIZES[0], unit)
     for of_worker, units in (
         (WORKER, (WORKER_CPU, SERVER_CPU, WAL)),
+        (KEYED, (WORKER_CPU, SERVER_CPU, WAL)),
         (WAKEUP, (WORKER_CPU, SERVER_CPU)),
     )
     for unit in units
@@ -260,7 +263,7 @@ def spent(connection: Connection, flow: Flow) -> dict[str, float]:
 
 def run_worker(place: Place, flow: str) -> dict[str, float]:
     """Complete a backlog, or single messages at a fixed rate; return messages per unit of each cost."""
-    system, is_woken = QueueWorker(), flow == WAKEUP
+    system, is_woken = Keyed() if flow == KEYED else QueueWorker(), flow == WAKEUP
     messages = OPTIONS["constant_served" if is_woken else "constant_worker_messages"]
     numbers = {"messages": messages, "concurrency": 50}
     with new_database(place, system) as connection, ExitStack() as stack:
