@@ -45,6 +45,7 @@ from bench.workloads import (
     spark_latency,
     spark_memory,
     spark_sink,
+    spark_size,
     spark_stream,
     worker_latency,
     worker_noop,
@@ -84,6 +85,7 @@ WORKLOADS = {
     "spark_latency": spark_latency,
     "spark_memory": spark_memory,
     "spark_sink": spark_sink,
+    "spark_size": spark_size,
     "worker_noop": worker_noop,
     "worker_latency": worker_latency,
     "operations_cost": operations_cost,
@@ -149,6 +151,7 @@ def main() -> int:
                 arguments.repeats,
                 arguments.synchronous_commit,
                 lambda question: arguments.question in question,
+                lambda report: write(report, arguments.out),
             )
             console.print(table(report))
             console.print(f"wrote {write(report, arguments.out)}")

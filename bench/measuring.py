@@ -9,7 +9,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -37,6 +37,7 @@ def run(
     repeats: int | None,
     synchronous_commit: str,
     is_wanted: Callable[[str], bool] = lambda _question: True,
+    save: Callable[[dict[str, Any]], object] = lambda _report: None,
 ) -> dict[str, Any]:
     """Measure questions of a workload on all its systems, interleaved.
 
@@ -46,6 +47,7 @@ def run(
         repeats: Measurements per question after one warm-up, 1 or more; None for the workload's own number.
         synchronous_commit: Setting of the server.
         is_wanted: True for the names of the questions to measure.
+        save: Called with the contents of the result file so far after each measurement.
 
     Returns:
         Contents of the result file.
@@ -64,18 +66,39 @@ def run(
         )
         server.start()
         stack.callback(server.stop, "immediate")
-        places = {}
+        places: dict[str, Place] = {}
+        rates: Rates = {}
+
+        def save_report() -> None:
+            save(_report(name, workload, contestants, rates, connection, load_before, begin))
+
         for number, system in enumerate(contestants):
             with psycopg.connect(server.url(), autocommit=True) as connection:
                 connection.execute(f"create database bench_{number}")
             connection = psycopg.connect(server.url(f"bench_{number}"), autocommit=True)
-            places[system.name] = Place(system.name, stack.enter_context(connection), server)
+            places[system.name] = Place(
+                system.name, stack.enter_context(connection), server, save_report
+            )
             system.install(connection)
-        rates = measured(places, workload, repeats, is_wanted)
-        shown = connection.execute(
-            "select name, current_setting(name) from pg_settings where name = any (%s)",
-            [list(SETTINGS)],
-        ).fetchall()
+        measured(places, workload, repeats, rates, is_wanted, save_report)
+        return _report(name, workload, contestants, rates, connection, load_before, begin)
+
+
+def _report(
+    name: str,
+    workload: Any,
+    contestants: Sequence[Any],
+    rates: Rates,
+    connection: psycopg.Connection[Any],
+    load_before: tuple[float, float, float],
+    begin: float,
+) -> dict[str, Any]:
+    """Return the contents of the result file; questions that are not measured yet are missing."""
+    shown = connection.execute(
+        "select name, current_setting(name) from pg_settings where name = any (%s)",
+        [list(SETTINGS)],
+    ).fetchall()
+    details = getattr(workload, "DETAILS", None)
     return {
         "workload": name,
         "command": shlex.join([Path(sys.executable).name, "-m", "bench", *sys.argv[1:]]),
@@ -91,17 +114,27 @@ def run(
         "options": dict(getattr(workload, "OPTIONS", {})),
         "unit": workload.UNIT,
         "notes": list(getattr(workload, "NOTES", [])),
+        **({} if details is None else {"details": details}),
         "results": with_goals(
-            [summary(name, by_system) for name, by_system in rates.items()],
+            [
+                summary(question, by_system)
+                for question, by_system in rates.items()
+                if all(by_system.values())
+            ],
             workload.GOALS,
         ),
     }
 
 
 def measured(
-    places: dict[str, Place], workload: Any, repeats: int, is_wanted: Callable[[str], bool]
-) -> Rates:
-    """Measure interleaved, and rotate the first system, so that drift affects all systems."""
+    places: dict[str, Place],
+    workload: Any,
+    repeats: int,
+    rates: Rates,
+    is_wanted: Callable[[str], bool],
+    save: Callable[[], None],
+) -> None:
+    """Measure into `rates`, interleaved, and rotate the first system, so that drift affects all systems."""
     names = list(places)
     questions = [question for question in workload.QUESTIONS if is_wanted(question.name)]
     if not questions:
@@ -109,7 +142,7 @@ def measured(
             "no question has this text in its name; choose from: "
             + "; ".join(question.name for question in workload.QUESTIONS)
         )
-    rates: Rates = {question.name: {name: [] for name in names} for question in questions}
+    rates.update({question.name: {name: [] for name in names} for question in questions})
     warm_ups = int(getattr(workload, "WARM_UP", True))
     for repetition in track(range(repeats + warm_ups), "measuring"):
         for question in questions:
@@ -120,7 +153,7 @@ def measured(
                 rate = workload.measure(places[name], question)
                 if repetition >= warm_ups:  # the first only warms up caches and plans
                     rates[question.name][name].append(rate)
-    return rates
+                    save()
 
 
 def summary(question: str, by_system: dict[str, list[float]]) -> dict[str, Any]:
