@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -167,27 +167,49 @@ def session_of(process: subprocess.Popen[bytes], name: bytes = b"") -> list[Proc
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """CPU time and resident memory of sessions by name.
+
+    Attributes:
+        at: Time in seconds since 1970.
+        cpu_s: CPU time in seconds since the first sample.
+        resident_bytes: Resident memory; shared pages count in each process.
+    """
+
+    at: float
+    cpu_s: Mapping[str, float]
+    resident_bytes: Mapping[str, int]
+
+
 class Sampler:
-    """Samples CPU time and resident memory of sessions, by name, while its block runs.
+    """Samples sessions, by name, while its block runs.
 
     CPU time of a process after its last sample is not counted.
+
+    Args:
+        sessions: Programs whose sessions have the processes, by name.
+        servers: Functions that return the CPU time of other programs in seconds, by name.
+        interval_s: Time between two samples.
     """
 
     def __init__(
-        self, sessions: Mapping[str, Sequence[subprocess.Popen[bytes]]], interval_s: float = 1.0
+        self,
+        sessions: Mapping[str, Sequence[subprocess.Popen[bytes]]],
+        servers: Mapping[str, Callable[[], float]],
+        interval_s: float = 1.0,
     ) -> None:
-        self.memory: list[tuple[float, dict[str, int]]] = []
+        self.samples: list[Sample] = []
         self._sessions = sessions
+        self._servers = servers
         self._interval_s = interval_s
-        self._begin = time.monotonic()
-        self._before: dict[str, dict[tuple[int, int], float]] = {name: {} for name in sessions}
         self._newest: dict[str, dict[tuple[int, int], float]] = {name: {} for name in sessions}
+        self._first: dict[str, float] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._sample_until_stopped)
 
     def __enter__(self) -> Self:
         self._sample()
-        self._before = {name: dict(spent) for name, spent in self._newest.items()}
         self._thread.start()
         return self
 
@@ -196,9 +218,9 @@ class Sampler:
         self._thread.join()
         self._sample()
 
-    def cpu_s(self, name: str) -> float:
-        """Return the CPU time of a name's sessions since the start of the block, in seconds."""
-        return sum(self._newest[name].values()) - sum(self._before[name].values())
+    def since(self, at: float) -> list[Sample]:
+        """Return the samples from a time on, and the last one."""
+        return [each for each in self.samples[:-1] if each.at >= at] + self.samples[-1:]
 
     def _sample_until_stopped(self) -> None:
         while not self._stop.wait(self._interval_s):
@@ -211,4 +233,8 @@ class Sampler:
                 for process in session_of(program):
                     self._newest[name][process.key] = process.cpu_s
                     resident[name] += process.resident_bytes
-        self.memory.append((time.monotonic() - self._begin, resident))
+        spent = {name: sum(cpu_s.values()) for name, cpu_s in self._newest.items()}
+        spent |= {name: cpu_s() for name, cpu_s in self._servers.items()}
+        self._first = self._first or spent
+        since_first = {name: cpu_s - self._first[name] for name, cpu_s in spent.items()}
+        self.samples.append(Sample(time.time(), since_first, resident))

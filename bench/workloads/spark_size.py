@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ from bench.cpu import server_cpu_s
 from bench.goal import Goal
 from bench.place import Place
 from bench.sharded_log import LOG, Sums, expected, fill, free_segments, in_lake, make_shards, reset
-from bench.standalone import DEADLINE_S, Cluster, Machine, Sampler, standalone
+from bench.standalone import DEADLINE_S, Cluster, Machine, Sample, Sampler, standalone
 from bench.systems.pgsluice import Pgsluice
 from pgsluice.errors import SluiceError
 
@@ -53,6 +53,7 @@ CONF = {
 }
 DRIVER, EXECUTORS, SERVER = "driver", "executors", "server"
 SAMPLES_KEPT = 60
+COMPUTED = "computed, not measured"
 
 
 @dataclass(frozen=True)
@@ -187,17 +188,21 @@ def drain(
     has_before = sum(rows for _, rows in before)
     config = write_config(driver, shards)
     command = [sys.executable, "-m", "pgsluice", "pipeline", "run", "backlog", "--config", str(config)]  # fmt: skip
-    server_before, begin = server_cpu_s(place), time.monotonic()
+    begin = time.monotonic()
     with driver.running(*command, "--once", "--master", cluster.url) as running:
         killer = None
         if question.is_killed:
             half = (has_before + upto) // 2
             killer = threading.Thread(target=kill_executor, args=(cluster, lake, half, running))
             killer.start()
-        with Sampler({DRIVER: [running], EXECUTORS: cluster.workers}) as sampler:
-            code = running.wait(timeout=DEADLINE_S + (upto - has_before) / 1000)
+        with Sampler(
+            {DRIVER: [running], EXECUTORS: cluster.workers}, {SERVER: lambda: server_cpu_s(place)}
+        ) as sampler:
+            code = running.wait(timeout=3 * DEADLINE_S + (upto - has_before) / 1000)
         if killer is not None:
             killer.join()
+            if "killed" not in DETAILS:
+                raise RuntimeError("the pipeline ended before an executor was killed")
     took_s = time.monotonic() - begin
     new = commits(lake)[len(before) :]
     if code != 0 or sum(rows for _, rows in new) != upto - has_before:
@@ -205,20 +210,20 @@ def drain(
             f"the pipeline ended with code {code} after {sum(rows for _, rows in new)} of {upto - has_before} "
             f"events: {driver.log.read_text()[-3000:]}"
         )
-    events = upto - has_before
-    spent = {
-        DRIVER: sampler.cpu_s(DRIVER),
-        EXECUTORS: sampler.cpu_s(EXECUTORS),
-        SERVER: server_cpu_s(place) - server_before,
-    }
+    # The start of Java and of the executors ends with the first commit.
+    samples = sampler.since(new[0][0])
+    timed = sum(rows for _, rows in new[1:])
+    spent = {name: cpu_s - samples[0].cpu_s[name] for name, cpu_s in samples[-1].cpu_s.items()}
     return {
         "process_s": round(took_s, 1),
         "micro_batches": len(new),
-        # The first commit includes the start of Java and of the executors.
-        "timed_events": sum(rows for _, rows in new[1:]),
+        "timed_events": timed,
         "timed_s": round(new[-1][0] - new[0][0], 2),
-        "cpu_us_per_event": {name: round(cpu_s / events * 1e6, 2) for name, cpu_s in spent.items()},
-        "memory_mb": memory(sampler),
+        "cpu_us_per_event": {
+            name: round(cpu_s / max(timed, 1) * 1e6, 2) for name, cpu_s in spent.items()
+        },
+        "start_cpu_s": {name: round(cpu_s, 1) for name, cpu_s in samples[0].cpu_s.items()},
+        "memory_mb": memory(samples),
         "load": os.getloadavg()[0],
     }
 
@@ -261,18 +266,16 @@ def kill_executor(
         time.sleep(0.2)
 
 
-def memory(sampler: Sampler) -> dict[str, Any]:
-    """Return the resident memory of driver and executors in MB: medians of the quarters of the run, and samples."""
-    samples = sampler.memory
+def memory(samples: Sequence[Sample]) -> dict[str, Any]:
+    """Return the resident memory of driver and executors in MB: medians of the quarters of the time, and samples."""
     found: dict[str, Any] = {}
     for name in (DRIVER, EXECUTORS):
-        mb = [round(resident[name] / 1e6) for _, resident in samples]
-        quarter = max(len(mb) // 4, 1)
+        mb = [round(sample.resident_bytes[name] / 1e6) for sample in samples]
+        quarter = -(-len(mb) // 4)
         found[name] = {
             "quarters": [
                 statistics.median(mb[first : first + quarter])
-                for first in range(0, quarter * 4, quarter)
-                if mb[first : first + quarter]
+                for first in range(0, len(mb), quarter)
             ],
             "peak": max(mb),
             "samples": mb[:: -(-len(mb) // SAMPLES_KEPT)],
@@ -286,9 +289,13 @@ def note(question: Question, written: int, rounds: list[dict[str, Any]]) -> None
     cpu = ", ".join(f"{name} {us}" for name, us in last["cpu_us_per_event"].items())
     quarters = last["memory_mb"][DRIVER]["quarters"]
     rate = last["timed_events"] / last["timed_s"] if last["timed_s"] else 0.0
+    first = ""
+    if len(rounds) > 1:
+        of_first = rounds[0]["cpu_us_per_event"].items()
+        first = f" (in the first round: {', '.join(f'{name} {us}' for name, us in of_first)})"
     said = (
-        f"{question.name}: {written:,} events, last {last['events']:,}: {rate:,.0f} events a second, "
-        f"us of CPU per event: {cpu}; memory of the driver in the quarters of the run "
+        f"{question.name}: {written:,} events, the last {last['events']:,} with {rate:,.0f} a second and us of CPU per "
+        f"event: {cpu}{first}; memory of the driver in the quarters of the run "
         f"{', '.join(f'{mb:,.0f}' for mb in quarters)} MB, of the executors at most "
         f"{last['memory_mb'][EXECUTORS]['peak']:,} MB"
     )
@@ -337,23 +344,24 @@ def compute() -> None:
     largest = next((DETAILS[name] for name in (MANY, SOME, FEW) if name in DETAILS), None)
     if largest is None or not of_batches:
         return
-    cpu = [one["cpu_us_per_event"] for one in largest["rounds"]]
+    cpu_us = [one["cpu_us_per_event"] for one in largest["rounds"]]
     costs = larger_cluster.Costs(
-        statistics.median(one[EXECUTORS] for one in cpu),
-        statistics.median(one[SERVER] for one in cpu),
+        statistics.median(one[EXECUTORS] for one in cpu_us),
+        statistics.median(one[SERVER] for one in cpu_us),
         *larger_cluster.overhead(of_batches),
     )
     results = list(larger_cluster.computed(costs))
-    DETAILS["computed"] = {
-        "is_measured": False,
+    DETAILS[COMPUTED] = {
         "assumptions": larger_cluster.ASSUMPTIONS,
         "costs": asdict(costs),
         "clusters": results,
     }
-    NOTES[:] = [text for text in NOTES if not text.startswith("computed")]
-    NOTES.append(f"computed, not measured; assumed: {'; '.join(larger_cluster.ASSUMPTIONS)}")
+    NOTES[:] = [text for text in NOTES if not text.startswith(COMPUTED)]
+    NOTES.append(f"{COMPUTED}, assuming: {'; '.join(larger_cluster.ASSUMPTIONS)}")
     NOTES.extend(
-        f"computed: {one['executor_cores']} executor cores, {one['server_cores']} server cores, {one['shards']} "
+        f"{COMPUTED}: {one['executor_cores']} executor cores, {one['server_cores']} server cores, {one['shards']} "
         f"shards, micro-batches of {one['rows_per_micro_batch']:,}: {one['events_per_s']:,} events a second"
         for one in results
     )
+    for text in NOTES[-len(results) - 1 :]:
+        print(f"  {text}")
