@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import goals
+from bench.endurance import parts, running
 from bench.measuring import run
 from bench.workloads import (
     client,
@@ -97,10 +98,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument(
         "--workload",
-        choices=[*WORKLOADS, "share", "spark", "worker", "goals", "all"],
+        choices=[*WORKLOADS, "share", "spark", "worker", "goals", "endurance", "all"],
         default="send_read",
         help="workload to run (default: send_read); share: all for share groups; spark: all for pipelines; "
-        "worker: all for workers; goals: the questions with goals of speed, half an hour; all: every workload, hours",
+        "worker: all for workers; goals: the questions with goals of speed, half an hour; "
+        "endurance: one slice of an hour of a long run; all: every workload except endurance, hours",
     )
     parser.add_argument(
         "--repeats",
@@ -115,7 +117,7 @@ def main() -> int:
         help="set a size of a workload: "
         + ", ".join(
             f"{option}={number:,} ({name})"
-            for name, workload in WORKLOADS.items()
+            for name, workload in [*WORKLOADS.items(), ("endurance", parts)]
             for option, number in getattr(workload, "OPTIONS", {}).items()
         ),
     )
@@ -129,7 +131,13 @@ def main() -> int:
         "--question",
         default="",
         metavar="TEXT",
-        help="measure only questions whose name has this text",
+        help="measure only questions whose name has this text; for endurance: queue, archive or log",
+    )
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        default=Path("build/endurance"),
+        help="for endurance: folder in which the run continues, with the data of its server (default: build/endurance)",
     )
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the results")
     arguments = parser.parse_args()
@@ -139,6 +147,10 @@ def main() -> int:
             goals.set_sizes(WORKLOADS)
         set_options(arguments.option)
         reports = []
+        if arguments.workload == "endurance":
+            report = running.run(arguments.folder, arguments.question, console)
+            console.print(f"wrote {write(report, arguments.out)}")
+            return 0
         if arguments.workload == "goals":
             report = goals.measure(WORKLOADS, arguments.repeats or 5, arguments.question)
             Console(width=max(console.width, 120)).print(goals.table(report))
@@ -181,7 +193,9 @@ def set_options(given: list[str]) -> None:
     """
     for text in given:
         option, _, number = text.partition("=")
-        having = [w.OPTIONS for w in WORKLOADS.values() if option in getattr(w, "OPTIONS", {})]
+        having = [
+            w.OPTIONS for w in [*WORKLOADS.values(), parts] if option in getattr(w, "OPTIONS", {})
+        ]
         if not having or not number.isdecimal() or int(number) == 0:
             raise ConfigurationError(
                 f"invalid size {text!r}; use NAME=NUMBER with an option from --help and a number above 0"

@@ -94,10 +94,6 @@ def _report(
     begin: float,
 ) -> dict[str, Any]:
     """Return the contents of the result file; questions that are not measured yet are missing."""
-    shown = connection.execute(
-        "select name, current_setting(name) from pg_settings where name = any (%s)",
-        [list(SETTINGS)],
-    ).fetchall()
     details = getattr(workload, "DETAILS", None)
     return {
         "workload": name,
@@ -110,7 +106,7 @@ def _report(
             "psycopg": version("psycopg"),
             "python": platform.python_version(),
         },
-        "server": dict(shown),
+        "server": described_server(connection),
         "options": dict(getattr(workload, "OPTIONS", {})),
         "unit": workload.UNIT,
         "notes": list(getattr(workload, "NOTES", [])),
@@ -181,6 +177,16 @@ def with_goals(results: list[dict[str, Any]], goals: dict[str, Goal]) -> list[di
             result["shown"] = goal.shown(to_goal)
             result["reached"] = reached or f"missed: {goal.why_missed or 'no reason known'}"
     return results
+
+
+def described_server(connection: psycopg.Connection[Any]) -> dict[str, str]:
+    """Return the settings of a server that a result records."""
+    return dict(
+        connection.execute(
+            "select name, current_setting(name) from pg_settings where name = any (%s)",
+            [list(SETTINGS)],
+        ).fetchall()
+    )
 
 
 def machine() -> dict[str, Any]:

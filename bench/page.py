@@ -1,4 +1,7 @@
-"""Draw the newest results of the questions with goals of speed beside every peer: `python -m bench.page`."""
+"""Draw the newest results of the questions with goals of speed beside every peer, and of long runs.
+
+`python -m bench.page`
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from bench.__main__ import RESULTS, WORKLOADS
+from bench.endurance import plots as plots_of_runs
 from bench.goal import MILLISECONDS
 from bench.goals import ROWS, Line, compared_with
 from pgsluice.report.svg import DATABASE_COLOUR, LAKE_COLOUR, STYLE, plots
 
 PAGE = Path(__file__).parents[1] / "docs" / "images" / "speed.svg"
+ENDURANCE = PAGE.with_name("endurance.svg")
 PEER_COLOUR = "#8b95a5"
 INK = STYLE["text.color"]
 COLUMNS = 2
@@ -88,9 +93,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.page", description=__doc__)
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the results")
     parser.add_argument("--out", type=Path, default=PAGE, help="file to write")
+    parser.add_argument(
+        "--endurance",
+        type=Path,
+        default=ENDURANCE,
+        help="file to write with the newest long runs, if there are any",
+    )
     arguments = parser.parse_args()
     arguments.out.write_text(page(arguments.results), encoding="utf-8")
     print(f"wrote {arguments.out}")
+    if reports := plots_of_runs.newest(arguments.results):
+        drawn = with_dark_mode(plots_of_runs.page(reports))
+        arguments.endurance.write_text(drawn, encoding="utf-8")
+        print(f"wrote {arguments.endurance}")
     return 0
 
 
