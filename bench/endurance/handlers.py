@@ -16,6 +16,7 @@ from bench.endurance.parts import GROUP, NAME, PARTS, number_of
 from pgsluice.worker import App, Batch
 
 WRITE_S = 0.05
+LEASE_S = 10  # after a kill, the next slice waits for the leases of the last one
 
 _part = PARTS[os.environ["ENDURANCE_PART"]]
 _before = int(os.environ["ENDURANCE_BEFORE"])
@@ -30,7 +31,7 @@ _route: dict[str, Any] = (
 app = App(name="endurance", tracing=False)
 
 
-@app.handler(**_route, batch=Batch(500, wait_s=0.05), concurrency=2_000)
+@app.handler(**_route, batch=Batch(500, wait_s=0.05), concurrency=2_000, lease_s=LEASE_S)
 async def count(payloads: list[str]) -> None:
     """Count the messages, and do nothing else."""
     _numbers.add(map(number_of, payloads))

@@ -57,6 +57,11 @@ class Counter:
             finally:
                 os.close(file)
 
+    @property
+    def exists(self) -> bool:
+        """True if numbers were written."""
+        return self._path.exists()
+
     def read(self) -> tuple[int, int]:
         """Return the numbers, or zeros if none were written."""
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from pgsluice.errors import SluiceError
 HELD_FROM, HELD_TO, CRASH = 1 / 6, 1 / 3, 1 / 2
 # Of a slice: after a start, caches are cold, and all processes connect.
 STARTING, STARTING_MAX_S = 1 / 20, 30.0
-STALLED_S = 120.0
+STALLED_S = 180.0
 POLL_S = 0.05
 XIDS_PER_SEGMENT = 32 * 4 * 8192
 FREEZE_MAX_AGE = 200_000_000  # autovacuum_freeze_max_age by default
@@ -52,6 +53,7 @@ class Slice:
         """
         self._folder, self._server, self._part, self._sizes = folder, server, part, sizes
         self._seconds = sizes["slice_seconds"]
+        self._sent = Counter(folder / "producer")
         self._counters = {name: Counter(folder / name) for name in part.counters}
         self._starting_until = 0.0
         self._holder: psycopg.Connection[Any] | None = None
@@ -73,19 +75,25 @@ class Slice:
         """
         self._number, self._offset_s = number, offset_s
         with ExitStack() as stack:
-            session = stack.enter_context(connect(self._server.url(), autocommit=True))
-            session.execute(parts.COMPACT)
-            self.before = self._accounts(session).get(parts.SENT, (0, 0))[0]
+            with connect(self._server.url(), autocommit=True) as session:
+                session.execute(parts.COMPACT)
+                self.before = self._accounts(session).get(parts.SENT, (0, 0))[0]
             for name in (*self._part.counters, "producer"):
                 (self._folder / name).unlink(missing_ok=True)
             processes = Processes(self._folder, self._server.url(), self._part, self._sizes)
             stack.callback(processes.kill)
             processes.start_readers(self.before)
+            self._await(processes, "maintenance and the worker to start", self._has_readers)
             # After a kill, messages of the last slice may be left.
             self._drain(processes, self.before)
             sampler = Sampler(self._server, self._folder / "probe.out")
             stack.callback(sampler.close)
             processes.start_load(self._sizes[self._part.target])
+            self._await(
+                processes,
+                "the first messages to be done",
+                lambda: self._done > self.before or processes.has_ended("producer"),
+            )
             self._begin = time.monotonic()
             self._sample_all(processes, sampler, samples)
             load_s = time.monotonic() - self._begin
@@ -112,7 +120,7 @@ class Slice:
                     ]
                     sample = sampler.sample(
                         processes.pids, slice=self._number, at_s=round(self._offset_s + now - self._begin, 2),
-                        done=self._done, sent=Counter(self._folder / "producer").read()[0], flags=flags,
+                        done=self._done, sent=max(self.before, self._sent.read()[0]), flags=flags,
                     )  # fmt: skip
                     if sample is not None:
                         lines.write(sample.line() + "\n")
@@ -158,6 +166,29 @@ class Slice:
     def _done(self) -> int:
         """Messages that every process has, since the start of the run."""
         return min(counter.read()[0] for counter in self._counters.values())
+
+    def _has_readers(self) -> bool:
+        """Return True if maintenance leads, and all processes that handle messages have connected."""
+        with connect(self._server.url(), autocommit=True) as session:
+            ((leads,),) = session.execute(
+                "select is_active from sluice.leader('maintenance')"
+            ).fetchall()
+        return bool(leads) and all(counter.exists for counter in self._counters.values())
+
+    def _await(self, processes: Processes, what: str, condition: Callable[[], bool]) -> None:
+        """Wait for a condition.
+
+        Raises:
+            SluiceError: A process ended, or the condition was not met in time.
+        """
+        deadline = time.monotonic() + STALLED_S
+        while not condition():
+            processes.require_running()
+            if time.monotonic() > deadline:
+                raise SluiceError(
+                    f"waited {STALLED_S:.0f} s for {what}; see the logs in {self._folder}"
+                )
+            time.sleep(POLL_S)
 
     def _drain(self, processes: Processes, sent: int) -> None:
         """Wait until every process has every message, and the server has them settled.

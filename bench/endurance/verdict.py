@@ -137,7 +137,7 @@ def retention(samples: Sequence[Sample], part: Part, sizes: dict[str, int]) -> l
     """Compare the disk of an archive with what its retention keeps."""
     if part.keep != "archive" or part.is_log:
         return []
-    name = "pgmq.a_endurance_p#"
+    name = "pgmq.a_endurance_P#"
     before, last = samples[0], max(samples, key=lambda s: s.relations.get(name, [0])[0] or 0)
     bytes_, _, relations, _ = last.relations.get(name, [0, 0, 0, 0])
     # One partition is current, one expires, and those created in advance are empty.
