@@ -607,6 +607,29 @@ class TestBatches:
         assert sizes == [10, 10, 5]
         assert source.ends()["done"] == 25
 
+    async def test_suspects_which_run_one_after_the_other_do_not_wait_for_a_batch(self):
+        source, sizes = MemorySource(range(5)), []
+        claim = source.claim
+
+        async def claim_suspects(qty, lease_s):
+            deliveries = await claim(qty, lease_s)
+            for delivery in deliveries:
+                delivery.is_suspect = True
+            return deliveries
+
+        source.claim = claim_suspects
+
+        async def handle(payloads):
+            sizes.append(len(payloads))
+
+        running = worker_for(
+            (source, spec_for(handle, batch=Batch(10, wait_s=30)))
+        ).run_until_empty(idle_s=0)
+        await asyncio.wait_for(running, 20)
+
+        assert sizes == [1] * 5
+        assert source.ends()["done"] == 5
+
     async def test_each_message_of_a_batch_has_its_own_answer(self):
         source = MemorySource(["done", "reject", "misfit", "none"])
 

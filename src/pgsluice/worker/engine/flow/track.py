@@ -142,15 +142,16 @@ class Track:
     def arrive(self, delivery: Delivery) -> None:
         """Add a claimed message."""
         if not self.waiting:
-            self._await_batch()
+            # Suspects run one at a time: each would wait in vain for the next one.
+            self._await_batch(is_full=delivery.is_suspect)
         self.waiting.append(delivery)
 
-    def _await_batch(self) -> None:
-        """Schedule the start of an incomplete batch after its maximum wait."""
+    def _await_batch(self, *, is_full: bool = False) -> None:
+        """Schedule the start of an incomplete batch after its maximum wait; immediately if no other may join it."""
         if self.spec.batch is not None:
-            self._batch_due_s = time.monotonic() + self.spec.batch.wait_s
-            loop = asyncio.get_running_loop()
-            loop.call_later(self.spec.batch.wait_s + _TIMER_S, self._turns.deal)
+            wait_s = 0.0 if is_full else self.spec.batch.wait_s
+            self._batch_due_s = time.monotonic() + wait_s
+            asyncio.get_running_loop().call_later(wait_s + _TIMER_S, self._turns.deal)
 
     def take(self) -> tuple[int, list[Delivery]]:
         """Take the granted calls: return their number and messages."""
