@@ -121,6 +121,7 @@ class Sampler:
         try:
             if self._session is None or self._session.closed:
                 self._session = connect(self._server.url(), autocommit=True)
+                self._session.execute("set lock_timeout = '100ms'")
             relations, facts = self._relations(self._session), self._facts(self._session)
             sequences = dict(self._session.execute(SEQUENCES).fetchall())
         except psycopg.OperationalError:
@@ -218,9 +219,7 @@ def count_rows(session: psycopg.Connection[Any], name: str) -> int | None:
         psycopg.sql.Identifier(schema, table)
     )
     try:
-        with session.transaction():
-            session.execute("set local lock_timeout = '100ms'")
-            ((rows,),) = session.execute(statement).fetchall()
+        ((rows,),) = session.execute(statement).fetchall()
     except (psycopg.errors.UndefinedTable, psycopg.errors.LockNotAvailable):
         return None
     return int(rows)

@@ -43,6 +43,7 @@ create function sluice.plant() returns trigger language plpgsql
 as 'begin insert into sluice.planted select generate_series(1, 200); return null; end';
 create trigger plant after insert on endurance.receipt execute function sluice.plant()
 """
+SAMPLES = 24
 NOISY = ("messages a second", "p99 of a claim, ms", "p99 of a tick, ms")
 
 
@@ -94,30 +95,32 @@ def plant(server: EmbeddedServer) -> None:
     server.stop()
 
 
-def finish_a_slice(part: str, folder: Path) -> dict[str, Any]:
-    """Run a slice, and return the contents of the result file."""
-    done = subprocess.run(
-        command(part, folder), cwd=ROOT, capture_output=True, text=True, timeout=400
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    (result,) = (folder / "out").glob(f"*-endurance-{part}.json")
+def finish(part: str, folder: Path) -> dict[str, Any]:
+    """Run slices until there are enough samples, one on an idle machine; return the contents of the result file."""
+    while True:
+        done = subprocess.run(
+            command(part, folder), cwd=ROOT, capture_output=True, text=True, timeout=400
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        if len(read_samples(folder / part / "samples.jsonl")) >= SAMPLES:
+            break
+    result = max((folder / "out").glob(f"*-endurance-{part}.json"))
     found: dict[str, Any] = json.loads(result.read_text())
     return found
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("part", ["archive", "log"])
 def test_a_killed_run_continues_loses_nothing_and_finds_only_what_grows(part, folder):
     server = EmbeddedServer(folder / part / "data")
     kill_a_slice(part, folder)
     plant(server)
 
-    report = finish_a_slice(part, folder)
+    report = finish(part, folder)
 
-    (finished,) = report["slices"]
-    assert finished["crash_at_s"] > 0
-    assert finished["held_s"] > 0
+    for event in ("crash_at_s", "held_s"):
+        assert any(finished.get(event, 0) > 0 for finished in report["slices"])
     server.start()
     with psycopg.connect(server.url()) as connection:
         sent = value(connection, "select sum(events) from endurance.receipt where who = 'sent'")
