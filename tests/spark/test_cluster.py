@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
 import sys
 import threading
 from collections import Counter
@@ -14,8 +13,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import psycopg
-import pyspark
 import pytest
+from bench.standalone import Machine, standalone
 
 import support.processes
 from conftest import TEMPLATE, Database, Servers
@@ -24,11 +23,9 @@ from spark.conftest import LOG
 from spark.lake_reading import has_rows, lake_table
 from spark.writing import Writers
 from support import wait_until
-from support.processes import kill, session_of
+from support.processes import kill
 
 DEADLINE_S = 300.0
-SPARK_HOME = Path(pyspark.__file__).parent
-SOURCES = Path(__file__).parents[2] / "src"
 CORES = 1
 JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 CONF = f"""
@@ -41,65 +38,17 @@ spark.executor.memory 512m
 """
 
 
-class Machine:
-    """A process as on a separate machine: with its own home, temporary folder and secrets."""
-
-    def __init__(
-        self, name: str, folder: Path, shards: dict[str, Database], java_home: Path
-    ) -> None:
-        self.name = name
-        self.folder = folder / name
-        self.log = self.folder / "log"
-        for place in ("tmp", "work"):
-            (self.folder / place).mkdir(parents=True)
-        urls = {shard: self._url(database) for shard, database in shards.items()}
-        secret = self.folder / "us.dsn"
-        secret.touch(0o600)
-        secret.write_text(urls["us"])
-        self.environ = {
-            "PATH": os.environ["PATH"],
-            "JAVA_HOME": str(java_home),
-            "HOME": str(self.folder),
-            "TMPDIR": str(self.folder / "tmp"),
-            "SPARK_LOCAL_DIRS": str(self.folder / "tmp"),
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "SPARK_DAEMON_MEMORY": "256m",
-            "PYTHONPATH": str(SOURCES),
-            "PYSPARK_PYTHON": sys.executable,
-            "SPARK_CONF_DIR": str(self.folder),
-            "EU_DSN": urls["eu"],
-        }
-
-    def _url(self, database: Database) -> str:
+def machine(name: str, folder: Path, shards: dict[str, Database], java_home: Path) -> Machine:
+    """A machine with its own secrets: a DSN in a variable, another in a file of its home."""
+    urls = {}
+    for shard, database in shards.items():
         mark = "&" if "?" in database.url else "?"
-        return f"{database.url}{mark}application_name={self.name}"
-
-    @contextmanager
-    def running(self, *command: str) -> Iterator[subprocess.Popen]:
-        with self.log.open("wb") as output:
-            process = subprocess.Popen(
-                command,
-                cwd=self.folder,
-                env=self.environ,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
-        try:
-            yield process
-        finally:
-            kill(process)
-
-    def wait_for_log(self, pattern: str) -> str:
-        """Wait until its log matches a pattern; return the match."""
-
-        def match() -> re.Match[str] | None:
-            return re.search(pattern, self.log.read_text())
-
-        wait_until(lambda: match() is not None, f"{pattern} in the log of {self.name}", DEADLINE_S)
-        found = match()
-        assert found is not None
-        return found[1]
+        urls[shard] = f"{database.url}{mark}application_name={name}"
+    found = Machine(name, folder, java_home, EU_DSN=urls["eu"])
+    secret = found.folder / "us.dsn"
+    secret.touch(0o600)
+    secret.write_text(urls["us"])
+    return found
 
 
 class Connections:
@@ -162,7 +111,7 @@ def test_two_workers_read_two_shards_as_one_stream(
 ):
     java_home = find_java(environ={"PATH": os.environ["PATH"], "PGSLUICE_HOME": str(home)}).home
     master, one, two, driver = (
-        Machine(name, tmp_path, shards, java_home)
+        machine(name, tmp_path, shards, java_home)
         for name in ("master", "worker-1", "worker-2", "driver")
     )
     for example in ("shards.py", "fill.py"):
@@ -170,8 +119,6 @@ def test_two_workers_read_two_shards_as_one_stream(
     (driver.folder / "spark-defaults.conf").write_text(CONF)
     # The only shared folder, as on a network file system.
     lake = tmp_path / "lake"
-    program = str(SPARK_HOME / "bin" / "spark-class")
-    deploy = "org.apache.spark.deploy"
     writers = {name: Writers(database, count=2, seed=seed) for name, database in shards.items()}
     connections = Connections(shards)
 
@@ -181,29 +128,18 @@ def test_two_workers_read_two_shards_as_one_stream(
         return Counter(lake_table(lake).column("shard").to_pylist())
 
     with ExitStack() as stack:
-        stack.enter_context(
-            master.running(
-                program, f"{deploy}.master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"
-            )
-        )  # fmt: skip
-        url = master.wait_for_log(r"Starting Spark master at (spark://\S+)")
-        workers = [
-            stack.enter_context(
-                worker.running(
-                    program, f"{deploy}.worker.Worker", url, "--host", "127.0.0.1", "--webui-port", "0",
-                    "--cores", str(CORES), "--memory", "600m", "--work-dir", str(worker.folder / "work"),
-                )
-            )
-            for worker in (one, two)
-        ]  # fmt: skip
-        for worker in (one, two):
-            worker.wait_for_log(r"(Successfully registered with master)")
+        cluster = stack.enter_context(standalone(master, (one, two), cores=CORES))
         stack.enter_context(connections.watched())
         for writing in writers.values():
             stack.enter_context(writing.running())
         running = stack.enter_context(
             driver.running(
-                sys.executable, "shards.py", url, LOG, str(lake), str(driver.folder / "checkpoint")
+                sys.executable,
+                "shards.py",
+                cluster.url,
+                LOG,
+                str(lake),
+                str(driver.folder / "checkpoint"),
             )
         )
 
@@ -213,9 +149,7 @@ def test_two_workers_read_two_shards_as_one_stream(
 
         wait_until(lambda: arrived(100), "rows of both shards", DEADLINE_S)
         # An executor dies with its Python processes; the master has it restarted.
-        victims = session_of(workers[0], b"CoarseGrainedExecutorBackend")
-        assert victims
-        os.kill(victims[0], signal.SIGKILL)
+        os.kill(cluster.executors()[0], signal.SIGKILL)
         enough = max(rows().values()) + 100
         wait_until(lambda: arrived(enough), "rows after an executor died", DEADLINE_S)
         for writing in writers.values():
@@ -227,7 +161,7 @@ def test_two_workers_read_two_shards_as_one_stream(
             DEADLINE_S,
         )
         kill(running)
-        with driver.running(sys.executable, "fill.py", url, "orders") as filling:
+        with driver.running(sys.executable, "fill.py", cluster.url, "orders") as filling:
             assert filling.wait(DEADLINE_S) == 0, driver.log.read_text()[-4000:]
             assert re.search(r"Row\(.*=1000, .*=499500.0\)", driver.log.read_text())
 
