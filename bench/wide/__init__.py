@@ -1,0 +1,1 @@
+"""Growth of costs against the number of queues, logs, consumers, members, workers, keys, schedules and dead letters."""

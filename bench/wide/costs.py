@@ -1,0 +1,274 @@
+"""Costs of a step at several sizes, and their growth: log(cost2 / cost1) / log(size2 / size1)."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from pgsluice.embedded import EmbeddedServer
+
+LINE = 1.1  # a larger exponent is a curve
+FLAT = 0.15  # of a cost that must not depend on the size
+_TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+_GONE_S = 30.0
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Cost of a unit of a step.
+
+    Attributes:
+        cpu_ms: CPU time of the server and of this process, in milliseconds.
+        wall_ms: Wall-clock time in milliseconds.
+        transactions: Transactions of the database.
+        blocks: Blocks that its sessions read, in shared buffers or not.
+    """
+
+    cpu_ms: float
+    wall_ms: float
+    transactions: float
+    blocks: float
+
+
+@dataclass
+class Site:
+    """Database that is measured.
+
+    Attributes:
+        server: Its server, for CPU time; without processes of other benchmarks.
+        url: Connection string of the database.
+        connection: Connection in autocommit mode, idle while a step is measured.
+        notes: Findings other than costs.
+    """
+
+    server: EmbeddedServer
+    url: str
+    connection: psycopg.Connection[Any]
+    notes: list[str] = field(default_factory=list)
+
+    def execute(self, query: Any, parameters: Sequence[Any] | None = None) -> psycopg.Cursor[Any]:
+        """Run a statement."""
+        return self.connection.execute(query, parameters)
+
+    def note(self, text: str) -> None:
+        """Print and keep a finding."""
+        if text not in self.notes:
+            self.notes.append(text)
+            print(f"  note: {text}", flush=True)
+
+
+Call = Callable[[], int | None]
+
+
+@dataclass(frozen=True)
+class Step:
+    """Measured step of a dimension.
+
+    Attributes:
+        name: Label in the results.
+        unit: Unit of its cost: message, call, or idle minute.
+        opened: Opens sessions of its own and yields a function that does the work, and returns the number of units.
+        growth: Exponent of the expected growth: 0 for a cost that must not depend on the size, 1 for a line.
+        calls: Number of calls measured, after one that is not.
+        is_counted: False if its statements depend on time, so that a count of blocks is not repeatable.
+        seconds: Duration of a call, if the unit is an idle minute.
+    """
+
+    name: str
+    unit: str
+    opened: Callable[[Site], AbstractContextManager[Call]]
+    growth: float = 1.0
+    calls: int = 3
+    is_counted: bool = True
+    seconds: float | None = None
+
+    @property
+    def growth_max(self) -> float:
+        """Largest exponent that is not a curve."""
+        return self.growth + (LINE - 1 if self.growth else FLAT)
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """Something of which a database can have many.
+
+    Attributes:
+        name: The question, such as `queues`.
+        sizes: Names of the options with the sizes, in ascending order.
+        grow: Adds to the database what is missing for a size.
+        steps: The steps measured at each size.
+    """
+
+    name: str
+    sizes: tuple[str, ...]
+    grow: Callable[[Site, int], None]
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Growth:
+    """Costs of a step by size.
+
+    Attributes:
+        dimension: Name of the dimension.
+        step: Name of the step.
+        unit: Unit of the costs.
+        costs: By size, ascending.
+        growth_max: Largest exponent that is not a curve.
+    """
+
+    dimension: str
+    step: str
+    unit: str
+    costs: dict[int, Cost]
+    growth_max: float
+
+    def exponents(self, name: str) -> list[float]:
+        """Return the exponents of a cost between consecutive sizes."""
+        points = [(size, getattr(cost, name)) for size, cost in sorted(self.costs.items())]
+        return [
+            math.log(max(cost2, 1e-9) / max(cost1, 1e-9)) / math.log(size2 / size1)
+            for (size1, cost1), (size2, cost2) in zip(points, points[1:], strict=False)
+        ]
+
+    def is_line(self, name: str) -> bool:
+        """True if the last exponent, of the largest sizes, is not a curve."""
+        return not (exponents := self.exponents(name)) or exponents[-1] <= self.growth_max
+
+    def verdict(self, name: str) -> str:
+        """Return `flat`, `line` or `CURVE`."""
+        if not self.is_line(name):
+            return "CURVE"
+        return "flat" if (self.exponents(name) or [0.0])[-1] <= FLAT else "line"
+
+    def record(self) -> dict[str, Any]:
+        """Return it for the result file."""
+        return {
+            "dimension": self.dimension,
+            "step": self.step,
+            "unit": self.unit,
+            "costs": {
+                str(size): {name: round(value, 4) for name, value in asdict(cost).items()}
+                for size, cost in self.costs.items()
+            },
+            "exponents": [round(exponent, 2) for exponent in self.exponents("cpu_ms")],
+            "exponents_of_blocks": [round(exponent, 2) for exponent in self.exponents("blocks")],
+            "growth_max": self.growth_max,
+            "verdict": self.verdict("cpu_ms"),
+        }
+
+
+def grown(
+    site: Site, dimension: Dimension, sizes: Sequence[int], *, only: Callable[[Step], bool] = bool
+) -> Iterator[list[Growth]]:
+    """Measure a dimension; yields the costs of all steps so far after each size."""
+    costs: dict[str, dict[int, Cost]] = {}
+    for size in sizes:
+        begin = time.monotonic()
+        dimension.grow(site, size)
+        print(f"  {dimension.name} {size:,}: made in {time.monotonic() - begin:.1f} s", flush=True)
+        for step in filter(only, dimension.steps):
+            cost = cost_of(site, step)
+            costs.setdefault(step.name, {})[size] = cost
+            print(
+                f"  {dimension.name} {size:,}: {step.name}: {cost.cpu_ms:,.3f} ms of CPU, {cost.wall_ms:,.3f} ms, "
+                f"{cost.transactions:,.2f} transactions, {cost.blocks:,.0f} blocks per {step.unit}",
+                flush=True,
+            )
+        yield [
+            Growth(dimension.name, step.name, step.unit, costs[step.name], step.growth_max)
+            for step in dimension.steps
+            if step.name in costs
+        ]
+
+
+def cost_of(site: Site, step: Step) -> Cost:
+    """Measure a step.
+
+    Its sessions are opened twice: once for a single call, once for that call and those that count. The second less the
+    first are the transactions and blocks of those calls. They are exact, because sessions report them when they end.
+    If they depend on time, the sessions are opened once, and report them every second while they are used.
+    """
+    first = [0, 0]
+    if step.is_counted:
+        with _counted(site) as first, step.opened(site) as call:
+            call()
+    with _counted(site) as all_:
+        with step.opened(site) as call:
+            call()
+            if not step.is_counted:
+                first = _counts(site)
+            cpu_s, began_s, own_s = server_cpu_s(site.server), time.monotonic(), time.process_time()
+            units = sum(1 if (done := call()) is None else done for _ in range(step.calls))
+            wall_s, own_s = time.monotonic() - began_s, time.process_time() - own_s
+            cpu_s = server_cpu_s(site.server) - cpu_s
+            if not step.is_counted:
+                last = _counts(site)
+    if not step.is_counted:
+        all_ = last
+    times = 1 / units if step.seconds is None else 60 / step.seconds
+    return Cost(
+        1000 * (cpu_s + own_s) * times,
+        1000 * wall_s * times,
+        max(0, all_[0] - first[0]) * times,
+        max(0, all_[1] - first[1]) * times,
+    )
+
+
+@contextmanager
+def _counted(site: Site) -> Iterator[list[int]]:
+    """Yield an empty list, which has the transactions and blocks of the sessions in the block after it."""
+    site.execute("select pg_stat_force_next_flush()")
+    open_before, before = _sessions(site), _counts(site)
+    found: list[int] = []
+    yield found
+    end_s = time.monotonic() + _GONE_S
+    while _sessions(site) > open_before:
+        if time.monotonic() > end_s:
+            raise TimeoutError("the sessions of a step have not ended")
+        time.sleep(0.02)
+    found += [after - first for after, first in zip(_counts(site), before, strict=True)]
+
+
+def _counts(site: Site) -> list[int]:
+    """Return the transactions and blocks of the database so far."""
+    return list(
+        _observed(
+            site, "select xact_commit + xact_rollback, blks_hit + blks_read from pg_stat_database where datname = %s"
+        )
+    )
+
+
+def _sessions(site: Site) -> int:
+    query = "select count(*) from pg_stat_activity where datname = %s and backend_type = 'client backend'"
+    return int(_observed(site, query)[0])
+
+
+def _observed(site: Site, query: Any) -> tuple[int, ...]:
+    """Return a row of a query for the database, from another one."""
+    with psycopg.connect(site.url, dbname="postgres", autocommit=True) as observer:
+        row = observer.execute(query, [site.connection.info.dbname]).fetchone()
+        assert row is not None
+        return row
+
+
+def server_cpu_s(server: EmbeddedServer) -> float:
+    """Return the CPU time in seconds of all processes of a server on Linux; of running ones in nanoseconds."""
+    postmaster = int((server.data / "postmaster.pid").read_text().split()[0])
+    stat = Path(f"/proc/{postmaster}/stat").read_text().rpartition(") ")[2].split()
+    spent_s = sum(map(int, stat[13:15])) * _TICK_S  # of its children that have ended
+    children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
+    for pid in (postmaster, *children):
+        try:
+            spent_s += int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return spent_s
