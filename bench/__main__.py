@@ -48,6 +48,7 @@ from bench.workloads import (
     spark_sink,
     spark_size,
     spark_stream,
+    wide,
     worker_latency,
     worker_noop,
 )
@@ -90,6 +91,7 @@ WORKLOADS = {
     "worker_noop": worker_noop,
     "worker_latency": worker_latency,
     "operations_cost": operations_cost,
+    "wide": wide,
 }
 
 

@@ -6,7 +6,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,8 @@ from pgsluice.embedded import EmbeddedServer
 
 LINE = 1.1  # a larger exponent is a curve
 FLAT = 0.15  # of a cost that must not depend on the size
+# Costs below these are the same: of a call without work, and of a step more of a few indexes.
+FLOORS = {"cpu_ms": 0.1, "wall_ms": 0.1, "transactions": 1.0, "blocks": 20.0}
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 _GONE_S = 30.0
 
@@ -122,6 +124,7 @@ class Growth:
         step: Name of the step.
         unit: Unit of the costs.
         costs: By size, ascending.
+        growth: Exponent of the expected growth.
         growth_max: Largest exponent that is not a curve.
     """
 
@@ -129,13 +132,14 @@ class Growth:
     step: str
     unit: str
     costs: dict[int, Cost]
+    growth: float
     growth_max: float
 
     def exponents(self, name: str) -> list[float]:
-        """Return the exponents of a cost between consecutive sizes."""
+        """Return the exponents of a cost, above its floor, between consecutive sizes."""
         points = [(size, getattr(cost, name)) for size, cost in sorted(self.costs.items())]
         return [
-            math.log(max(cost2, 1e-9) / max(cost1, 1e-9)) / math.log(size2 / size1)
+            math.log((cost2 + FLOORS[name]) / (cost1 + FLOORS[name])) / math.log(size2 / size1)
             for (size1, cost1), (size2, cost2) in zip(points, points[1:], strict=False)
         ]
 
@@ -167,16 +171,32 @@ class Growth:
 
 
 def grown(
-    site: Site, dimension: Dimension, sizes: Sequence[int], *, only: Callable[[Step], bool] = bool
+    site: Site,
+    dimension: Dimension,
+    sizes: Sequence[int],
+    *,
+    is_exact: bool = False,
+    only: Callable[[Step], bool] = bool,
 ) -> Iterator[list[Growth]]:
-    """Measure a dimension; yields the costs of all steps so far after each size."""
+    """Measure a dimension; yields the costs of all steps so far after each size.
+
+    Args:
+        site: Its database, which has nothing of another dimension.
+        dimension: The dimension.
+        sizes: In ascending order.
+        is_exact: Count transactions and blocks exactly, which takes three times as long; of steps that do not depend on
+            time.
+        only: True for the steps to measure.
+    """
     costs: dict[str, dict[int, Cost]] = {}
     for size in sizes:
         begin = time.monotonic()
         dimension.grow(site, size)
         print(f"  {dimension.name} {size:,}: made in {time.monotonic() - begin:.1f} s", flush=True)
-        for step in filter(only, dimension.steps):
-            cost = cost_of(site, step)
+        for step in dimension.steps:
+            if not only(step) or (is_exact and not step.is_counted):
+                continue
+            cost = exact_cost_of(site, step) if is_exact else cost_of(site, step)
             costs.setdefault(step.name, {})[size] = cost
             print(
                 f"  {dimension.name} {size:,}: {step.name}: {cost.cpu_ms:,.3f} ms of CPU, {cost.wall_ms:,.3f} ms, "
@@ -184,58 +204,70 @@ def grown(
                 flush=True,
             )
         yield [
-            Growth(dimension.name, step.name, step.unit, costs[step.name], step.growth_max)
+            Growth(dimension.name, step.name, step.unit, costs[step.name], step.growth, step.growth_max)
             for step in dimension.steps
             if step.name in costs
         ]
 
 
 def cost_of(site: Site, step: Step) -> Cost:
-    """Measure a step.
+    """Measure a step, after a call that does not count.
 
-    Its sessions are opened twice: once for a single call, once for that call and those that count. The second less the
-    first are the transactions and blocks of those calls. They are exact, because sessions report them when they end.
-    If they depend on time, the sessions are opened once, and report them every second while they are used.
+    Sessions report their transactions and blocks when they are idle, so these are approximate.
     """
-    first = [0, 0]
+    with step.opened(site) as call:
+        call()
+        first = _counts(site)
+        cpu_s, began_s, own_s = server_cpu_s(site.server), time.monotonic(), time.process_time()
+        units = sum(1 if (done := call()) is None else done for _ in range(step.calls))
+        wall_s, own_s = time.monotonic() - began_s, time.process_time() - own_s
+        cpu_s = server_cpu_s(site.server) - cpu_s
+        if not step.is_counted:
+            last = _counts(site)
     if step.is_counted:
-        with _counted(site) as first, step.opened(site) as call:
-            call()
-    with _counted(site) as all_:
-        with step.opened(site) as call:
-            call()
-            if not step.is_counted:
-                first = _counts(site)
-            cpu_s, began_s, own_s = server_cpu_s(site.server), time.monotonic(), time.process_time()
-            units = sum(1 if (done := call()) is None else done for _ in range(step.calls))
-            wall_s, own_s = time.monotonic() - began_s, time.process_time() - own_s
-            cpu_s = server_cpu_s(site.server) - cpu_s
-            if not step.is_counted:
-                last = _counts(site)
-    if not step.is_counted:
-        all_ = last
+        _await_end(site)
+        last = _counts(site)
     times = 1 / units if step.seconds is None else 60 / step.seconds
     return Cost(
         1000 * (cpu_s + own_s) * times,
         1000 * wall_s * times,
-        max(0, all_[0] - first[0]) * times,
-        max(0, all_[1] - first[1]) * times,
+        max(0, last[0] - first[0]) * times,
+        max(0, last[1] - first[1]) * times,
     )
 
 
-@contextmanager
-def _counted(site: Site) -> Iterator[list[int]]:
-    """Yield an empty list, which has the transactions and blocks of the sessions in the block after it."""
-    site.execute("select pg_stat_force_next_flush()")
-    open_before, before = _sessions(site), _counts(site)
-    found: list[int] = []
-    yield found
+def exact_cost_of(site: Site, step: Step) -> Cost:
+    """Count the transactions and blocks of a step.
+
+    Its sessions are opened three times: once for what only the first session does, once for a single call, and once for
+    that call and those that count. The last less the second are the transactions and blocks of those calls. They are
+    exact, because sessions report them when they end.
+    """
+    totals = []
+    units = 0
+    for calls in (0, 0, step.calls):
+        site.execute("select pg_stat_force_next_flush()")
+        before = _counts(site)
+        with step.opened(site) as call:
+            call()
+            units = sum(1 if (done := call()) is None else done for _ in range(calls))
+        _await_end(site)
+        totals.append([after - first for after, first in zip(_counts(site), before, strict=True)])
+    transactions, blocks = (max(0, last - first) for first, last in zip(*totals[1:], strict=True))
+    return Cost(0.0, 0.0, transactions / units, blocks / units)
+
+
+def _await_end(site: Site) -> None:
+    """Wait until the sessions of a step have ended."""
     end_s = time.monotonic() + _GONE_S
-    while _sessions(site) > open_before:
+    query = (
+        "select count(*) from pg_stat_activity where datname = %s and backend_type = 'client backend' and pid <> "
+        + str(site.connection.info.backend_pid)
+    )
+    while _observed(site, query)[0] > 0:
         if time.monotonic() > end_s:
             raise TimeoutError("the sessions of a step have not ended")
         time.sleep(0.02)
-    found += [after - first for after, first in zip(_counts(site), before, strict=True)]
 
 
 def _counts(site: Site) -> list[int]:
@@ -245,11 +277,6 @@ def _counts(site: Site) -> list[int]:
             site, "select xact_commit + xact_rollback, blks_hit + blks_read from pg_stat_database where datname = %s"
         )
     )
-
-
-def _sessions(site: Site) -> int:
-    query = "select count(*) from pg_stat_activity where datname = %s and backend_type = 'client backend'"
-    return int(_observed(site, query)[0])
 
 
 def _observed(site: Site, query: Any) -> tuple[int, ...]:

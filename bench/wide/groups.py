@@ -27,7 +27,7 @@ def make_members(site: Site, size: int) -> None:
         row = site.execute("select count(*) from sluice.list_claims('log', %s)", [group]).fetchone()
         missing = size - (row[0] if row else 0)
         site.execute(
-            "select pgq.insert_event('log', 'type', n::text, concat_ws(' ', 'held', %s, %s, n), null, null, null) "
+            "select pgq.insert_event('log', 'type', n::text, concat_ws(' ', 'held', %s::text, %s::integer, n), null, null, null) "
             "from generate_series(1, %s::integer) as n",
             [group, size, missing],
         )

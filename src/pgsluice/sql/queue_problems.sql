@@ -9,6 +9,12 @@ relation as materialized (
       and c.relkind in ('r', 'p')
       and c.relname ~ '^[qa]_'
 ),
+-- As a set: a planner that takes the rows for one would compare each table with every queue.
+unlisted (name) as materialized (
+    select r.name from relation as r where r.name ~ '^q_' and not r.relispartition
+    except
+    select pg_catalog.lower('q_' || m.queue_name) from pgmq.meta as m
+),
 queue as materialized (
     select m.queue_name::text as name, m.is_partitioned, m.is_unlogged, k.kind, t.name as table_name
     from pgmq.meta as m
@@ -60,12 +66,10 @@ select 'queue', pg_catalog.substr(r.name, 3), pg_catalog.format('%s has no row i
         'values (%L, %s, %s); settings and topic bindings went with the row: set them again',
         pg_catalog.substr(r.name, 3), (r.relkind = 'p')::text, (r.relpersistence = 'u')::text
     )
-from relation as r
-where r.name ~ '^q_'
-  and not r.relispartition
-  and not exists (select from queue as q where q.table_name = r.name)
-  -- A detached partition: below.
-  and not exists (
+from unlisted as u
+join relation as r on r.name = u.name
+-- A detached partition: below.
+where not exists (
       select from queue as q join relation as p on p.name = q.table_name and p.relkind = 'p' where pg_catalog.starts_with(r.name, q.table_name || '_')
   )
   -- Not any table with such a name.

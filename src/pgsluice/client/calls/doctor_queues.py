@@ -129,9 +129,15 @@ def poison_messages() -> Call[list[Symptom]]:
                 p.msg_id, p.read_ct
             ),
             format('pgsluice queue archive %%L %%s', m.queue_name, p.msg_id)
-        from pgmq.meta as m
+        from (
+            -- Of 10,000 queues nearly all are empty, and a call for each would take seconds.
+            select m.queue_name
+            from pgmq.meta as m
+            join pg_class as q on q.oid = to_regclass(format('pgmq.%%I', lower('q_' || m.queue_name)))
+            where q.relkind = 'p' or pg_relation_size(q.oid) > 0
+            offset 0
+        ) as m
         cross join lateral sluice.poison_message(m.queue_name, null::bigint) as p
-        where to_regclass(format('pgmq.%%I', lower('q_' || m.queue_name))) is not null
         order by m.queue_name
         """,
         (),
@@ -214,10 +220,12 @@ def large_archives(size_bytes: int) -> Call[list[Symptom]]:
             format('the archive of queue %%L has %%s and no retention', m.queue_name, pg_size_pretty(size.bytes)),
             format('pgsluice queue set %%L archive_retention=30d', m.queue_name)
         from pgmq.meta as m
-        cross join lateral to_regclass(format('pgmq.%%I', lower('a_' || m.queue_name))) as a (oid)
+        join pg_class as a on a.oid = to_regclass(format('pgmq.%%I', lower('a_' || m.queue_name)))
         cross join lateral (
-            select sum(pg_total_relation_size(t.oid))
-            from (select p.relid from pg_partition_tree(a.oid) as p union select a.oid) as t (oid)
+            select case when a.relkind = 'p'
+                then (select sum(pg_total_relation_size(t.relid)) from pg_partition_tree(a.oid) as t)
+                else pg_total_relation_size(a.oid)
+            end
         ) as size (bytes)
         where size.bytes > %s
           and not exists (

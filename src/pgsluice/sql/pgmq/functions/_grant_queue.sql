@@ -35,14 +35,14 @@ begin
     end loop;
     -- PGMQ's grants, and its default privileges, let pg_monitor read payloads. It has the rights of sluice_monitor.
     for v_grant in
-        select c.oid::regclass as object
+        select t.table_oid::regclass as object
         from unnest(array[v_queue, v_archive, v_queue || '_msg_id_seq']) as k (name)
         join pg_class as r on r.relnamespace = 'pgmq'::regnamespace and r.relname = k.name::name
         cross join lateral (
             select r.oid as table_oid union select t.relid from pg_partition_tree(r.oid::regclass) as t
         ) as t
-        join pg_class as c on c.oid = t.table_oid
-        cross join lateral aclexplode(c.relacl) as a
+        -- As a subquery: joined with thousands of expected partitions, the planner would scan the catalog.
+        cross join lateral aclexplode((select c.relacl from pg_class as c where c.oid = t.table_oid)) as a
         where a.grantee = to_regrole('pg_monitor') and a.privilege_type = 'SELECT'
     loop
         execute format('revoke select on %s from pg_monitor', v_grant.object);

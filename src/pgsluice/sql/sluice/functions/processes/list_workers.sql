@@ -11,16 +11,10 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
     select w.process_id, w.app, w.host, w.pid, w.version, w.sources, w.concurrency, w.started_at, w.reported_at,
-        w.reported_at > clock_timestamp() - interval '90 seconds' and session.is_there is distinct from false,
-        w.running, w.counts, w.role_name, session.is_there, w.policies, w.times, w.slowest
+        w.reported_at > clock_timestamp() - interval '90 seconds' and (w.backend_pid is null or a.pid is not null),
+        w.running, w.counts, w.role_name, case when w.backend_pid is not null then a.pid is not null end, w.policies, w.times, w.slowest
     from sluice.reporting as w
-    cross join lateral (
-        select case when w.backend_pid is not null then exists (
-            select
-            from pg_stat_activity as a
-            where a.pid = w.backend_pid and a.datname = current_database()
-        ) end as is_there
-    ) as session
+    left join pg_stat_activity as a on a.pid = w.backend_pid and a.datname = current_database()
     where w.queue_id is null
     order by w.app, w.host, w.started_at, w.process_id;
 $$;

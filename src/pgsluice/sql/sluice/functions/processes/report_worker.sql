@@ -39,9 +39,11 @@ begin
     values (
         report_worker.worker_id, v_now,
         (
+            -- Not the view, which reads all sessions.
             select a.pid
-            from pg_stat_activity as a
-            where a.pid = report_worker.backend_pid and a.datname = current_database()
+            from pg_stat_get_activity(report_worker.backend_pid) as a
+            join pg_database as d on d.oid = a.datid
+            where report_worker.backend_pid is not null and d.datname = current_database()
         ),
         coalesce(
             (
