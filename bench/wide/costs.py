@@ -13,12 +13,13 @@ from typing import Any
 
 import psycopg
 
+from bench.wide.rows import rows_counted
 from pgsluice.embedded import EmbeddedServer
 
 LINE = 1.1  # a larger exponent is a curve
 FLAT = 0.15  # of a cost that must not depend on the size
 # Costs below these are the same: of a call without work, and of a step more of a few indexes.
-FLOORS = {"cpu_ms": 0.1, "wall_ms": 0.1, "transactions": 1.0, "blocks": 20.0}
+FLOORS = {"cpu_ms": 0.1, "wall_ms": 0.1, "transactions": 1.0, "blocks": 20.0, "rows": 100.0}
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 _GONE_S = 30.0
 
@@ -32,12 +33,14 @@ class Cost:
         wall_ms: Wall-clock time in milliseconds.
         transactions: Transactions of the database.
         blocks: Blocks that its sessions read, in shared buffers or not.
+        rows: Rows of the plans of its queries, of a step that only reads; counted by `exact_cost_of` only.
     """
 
     cpu_ms: float
     wall_ms: float
     transactions: float
     blocks: float
+    rows: float = 0.0
 
 
 @dataclass
@@ -48,12 +51,14 @@ class Site:
         server: Its server, for CPU time; without processes of other benchmarks.
         url: Connection string of the database.
         connection: Connection in autocommit mode, idle while a step is measured.
+        observer: The same to another database of the server, for figures of this one.
         notes: Findings other than costs.
     """
 
     server: EmbeddedServer
     url: str
     connection: psycopg.Connection[Any]
+    observer: psycopg.Connection[Any]
     notes: list[str] = field(default_factory=list)
 
     def execute(self, query: Any, parameters: Sequence[Any] | None = None) -> psycopg.Cursor[Any]:
@@ -81,6 +86,7 @@ class Step:
         growth: Exponent of the expected growth: 0 for a cost that must not depend on the size, 1 for a line.
         calls: Number of calls measured, after one that is not.
         is_counted: False if its statements depend on time, so that a count of blocks is not repeatable.
+        is_read: True if its queries write nothing, so that they can run twice.
         seconds: Duration of a call, if the unit is an idle minute.
     """
 
@@ -90,6 +96,7 @@ class Step:
     growth: float = 1.0
     calls: int = 3
     is_counted: bool = True
+    is_read: bool = False
     seconds: float | None = None
 
     @property
@@ -200,7 +207,7 @@ def grown(
             costs.setdefault(step.name, {})[size] = cost
             print(
                 f"  {dimension.name} {size:,}: {step.name}: {cost.cpu_ms:,.3f} ms of CPU, {cost.wall_ms:,.3f} ms, "
-                f"{cost.transactions:,.2f} transactions, {cost.blocks:,.0f} blocks per {step.unit}",
+                f"{cost.transactions:,.2f} transactions, {cost.blocks:,.0f} blocks, {cost.rows:,.0f} rows per {step.unit}",
                 flush=True,
             )
         yield [
@@ -254,7 +261,15 @@ def exact_cost_of(site: Site, step: Step) -> Cost:
         _await_end(site)
         totals.append([after - first for after, first in zip(_counts(site), before, strict=True)])
     transactions, blocks = (max(0, last - first) for first, last in zip(*totals[1:], strict=True))
-    return Cost(0.0, 0.0, transactions / units, blocks / units)
+    rows = 0.0
+    if step.is_read:
+        with step.opened(site) as call:
+            call()
+            with rows_counted() as counted:
+                call()
+        rows = counted.total
+        _await_end(site)
+    return Cost(0.0, 0.0, transactions / units, blocks / units, rows)
 
 
 def _await_end(site: Site) -> None:
@@ -281,10 +296,9 @@ def _counts(site: Site) -> list[int]:
 
 def _observed(site: Site, query: Any) -> tuple[int, ...]:
     """Return a row of a query for the database, from another one."""
-    with psycopg.connect(site.url, dbname="postgres", autocommit=True) as observer:
-        row = observer.execute(query, [site.connection.info.dbname]).fetchone()
-        assert row is not None
-        return row
+    row = site.observer.execute(query, [site.connection.info.dbname]).fetchone()
+    assert row is not None
+    return row
 
 
 def server_cpu_s(server: EmbeddedServer) -> float:

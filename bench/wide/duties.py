@@ -191,7 +191,7 @@ def page(path: str, growth: float = 1.0, **query: Any) -> Step:
 
             yield call
 
-    return Step(" ".join((f"dashboard {path}", *query.values())), "call", opened, growth)
+    return Step(" ".join((f"dashboard {path}", *query.values())), "call", opened, growth, is_read=True)
 
 
 def opened_by(name: str, opened: Any, **options: Any) -> Step:
@@ -205,8 +205,8 @@ DUTIES = (
     opened_by("maintenance, a round", maintenance),
     *(statement(f"sluice.{task.partition('(')[0]}", f"select * from sluice.{task}") for task in TASKS),
     opened_by("samples, all", samples, calls=1),
-    opened_by("doctor", doctor, calls=1),
-    opened_by("metrics", metrics),
-    opened_by("status", state),
+    opened_by("doctor", doctor, calls=1, is_read=True),
+    opened_by("metrics", metrics, is_read=True),
+    opened_by("status", state, is_read=True),
     page("/"),
 )

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
+
+import psycopg
 
 from bench.wide.costs import Call, Dimension, Site, Step
 from bench.wide.duties import DUTIES, page, pool, session, statement
@@ -64,15 +67,15 @@ def make_dead_letters(site: Site, size: int) -> None:
     """Dead-letter messages of one queue, behind some of another."""
     if site.execute("select from pgmq.meta").fetchone() is None:
         site.execute("select pgmq.create('few'), pgmq.create('many')")
-        _dead_letter(site, "few", FEW)
+        _dead_letter(site.connection, "few", FEW)
     row = site.execute("select count(*) from sluice.dead_letter_message where queue_name = 'many'").fetchone()
-    _dead_letter(site, "many", size - (row[0] if row else 0))
+    _dead_letter(site.connection, "many", size - (row[0] if row else 0))
     site.execute("vacuum analyze")
     site.execute("checkpoint")
 
 
-def _dead_letter(site: Site, queue: str, count: int) -> None:
-    site.execute(
+def _dead_letter(connection: psycopg.Connection[Any], queue: str, count: int) -> None:
+    connection.execute(
         """
         insert into sluice.dead_letter (queue_name, msg_id, read_ct, enqueued_at, message, reason, error_type, error, dead_at)
         select %s, n, 5, now() - interval '1 hour', '{}', 'too many attempts', 'KeyError', 'KeyError: row ' || n,
@@ -90,7 +93,7 @@ def redriven(site: Site, queue: str) -> Iterator[Call]:
 
         def call() -> int:
             rows = connection.execute("select * from sluice.redrive(%s, qty => 100)", [queue]).fetchall()
-            _dead_letter(Site(site.server, site.url, connection), queue, len(rows))
+            _dead_letter(connection, queue, len(rows))
             return len(rows)
 
         yield call
@@ -106,7 +109,7 @@ def purged(site: Site, queue: str) -> Iterator[Call]:
                 "select sluice.purge_dead_letters(%s, older_than => '1 second', qty => 100)", [queue]
             ).fetchone()
             count = row[0] if row else 0
-            _dead_letter(Site(site.server, site.url, connection), queue, count)
+            _dead_letter(connection, queue, count)
             return int(count)
 
         yield call

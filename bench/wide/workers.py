@@ -126,17 +126,18 @@ def traffic() -> Step:
     def opened(site: Site) -> Iterator[Call]:
         row = site.execute("select count(*) from sluice.process where host = 'host'").fetchone()
         workers = row[0] if row else 0
-        messages = MESSAGES * workers
+        queues = min(workers, QUEUES)  # with a worker
+        each = MESSAGES * workers // queues
         with fleet(site) as running, session(site) as connection:
 
             def call() -> int:
                 before, began_s = running.counts(), time.monotonic()
-                for number in range(QUEUES):
+                for number in range(queues):
                     connection.execute(
                         "select pgmq.send_batch(%s, array_fill('{}'::jsonb, array[%s::integer]))",
-                        [f"queue_{number}", messages // QUEUES],
+                        [f"queue_{number}", each],
                     )
-                wanted = messages // QUEUES * QUEUES
+                wanted = each * queues
                 while (after := running.counts()).handled - before.handled < wanted:
                     if time.monotonic() > began_s + TRAFFIC_S:
                         raise TimeoutError(f"{after.handled - before.handled} of {wanted} messages were handled")

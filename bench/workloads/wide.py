@@ -118,7 +118,7 @@ def site_of(place: Place, name: str) -> Iterator[Site]:
     try:
         with psycopg.connect(url, autocommit=True) as connection:
             Pgsluice().install(connection)
-            yield Site(place.server, url, connection)
+            yield Site(place.server, url, connection, place.connection)
     finally:
         place.connection.execute(f"drop database wide_{name} with (force)")
 

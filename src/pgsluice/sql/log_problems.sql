@@ -16,9 +16,9 @@ relation as materialized (
 segment (queue_id, name, kind, number, full_name) as (
     select q.queue_id, q.queue_name, k.kind, n.number, pg_catalog.format('pgq.%I', pg_catalog.format('%s_%s_%s', k.kind, q.queue_id, n.number))
     from pgq.queue as q
-    cross join lateral (
-        select greatest(q.queue_cur_table, least(q.queue_ntables, 3) - 1, max(r.number)) from relation as r where r.queue_id = q.queue_id
-    ) as last (number)
+    -- Grouped once: a subquery for each log would read the tables of all logs.
+    left join (select r.queue_id, max(r.number) as number from relation as r group by r.queue_id) as highest on highest.queue_id = q.queue_id
+    cross join lateral (select greatest(q.queue_cur_table, least(q.queue_ntables, 3) - 1, highest.number)) as last (number)
     cross join lateral pg_catalog.generate_series(0, last.number) as n (number)
     cross join (values ('event'), ('tick')) as k (kind)
 )
@@ -58,8 +58,10 @@ select 'log', s.name, pg_catalog.format('%s is detached from its log: its %ss ar
     pg_catalog.format('alter table %s inherit pgq.%I', s.full_name, pg_catalog.format('%s_%s', s.kind, s.queue_id))
 from segment as s
 join relation as r on r.full_name = s.full_name
-join relation as p on p.name = pg_catalog.format('%s_%s', s.kind, s.queue_id)
-where not exists (select from pg_catalog.pg_inherits as i where i.inhrelid = r.oid and i.inhparent = p.oid)
+-- Not joined with the relations: the planner would compare each table with every other one.
+cross join lateral pg_catalog.to_regclass(pg_catalog.format('pgq.%I', pg_catalog.format('%s_%s', s.kind, s.queue_id))) as p (oid)
+where p.oid is not null
+  and not exists (select from pg_catalog.pg_inherits as i where i.inhrelid = r.oid and i.inhparent = p.oid)
 union all
 select 'log', q.queue_name, pg_catalog.format('pgq.%I does not inherit from pgq.%I', r.name, t.parent),
     pg_catalog.format('alter table pgq.%I inherit pgq.%I', r.name, t.parent)

@@ -9,11 +9,16 @@ relation as materialized (
       and c.relkind in ('r', 'p')
       and c.relname ~ '^[qa]_'
 ),
--- As a set: a planner that takes the rows for one would compare each table with every queue.
-unlisted (name) as materialized (
-    select r.name from relation as r where r.name ~ '^q_' and not r.relispartition
-    except
-    select pg_catalog.lower('q_' || m.queue_name) from pgmq.meta as m
+-- Tables without a queue, nearly always none. As a set, and materialized: a planner that expects few rows would compare each
+-- table with every queue.
+unlisted as materialized (
+    select r.*
+    from (
+        select r.name from relation as r where r.name ~ '^q_' and not r.relispartition
+        except
+        select pg_catalog.lower('q_' || m.queue_name) from pgmq.meta as m
+    ) as u
+    join relation as r on r.name = u.name
 ),
 queue as materialized (
     select m.queue_name::text as name, m.is_partitioned, m.is_unlogged, k.kind, t.name as table_name
@@ -66,8 +71,7 @@ select 'queue', pg_catalog.substr(r.name, 3), pg_catalog.format('%s has no row i
         'values (%L, %s, %s); settings and topic bindings went with the row: set them again',
         pg_catalog.substr(r.name, 3), (r.relkind = 'p')::text, (r.relpersistence = 'u')::text
     )
-from unlisted as u
-join relation as r on r.name = u.name
+from unlisted as r
 -- A detached partition: below.
 where not exists (
       select from queue as q join relation as p on p.name = q.table_name and p.relkind = 'p' where pg_catalog.starts_with(r.name, q.table_name || '_')
