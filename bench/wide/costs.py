@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -147,7 +148,7 @@ class Growth:
         points = [(size, getattr(cost, name)) for size, cost in sorted(self.costs.items())]
         return [
             math.log((cost2 + FLOORS[name]) / (cost1 + FLOORS[name])) / math.log(size2 / size1)
-            for (size1, cost1), (size2, cost2) in zip(points, points[1:], strict=False)
+            for (size1, cost1), (size2, cost2) in pairwise(points)
         ]
 
     def is_line(self, name: str) -> bool:
@@ -207,11 +208,14 @@ def grown(
             costs.setdefault(step.name, {})[size] = cost
             print(
                 f"  {dimension.name} {size:,}: {step.name}: {cost.cpu_ms:,.3f} ms of CPU, {cost.wall_ms:,.3f} ms, "
-                f"{cost.transactions:,.2f} transactions, {cost.blocks:,.0f} blocks, {cost.rows:,.0f} rows per {step.unit}",
+                f"{cost.transactions:,.2f} transactions, {cost.blocks:,.0f} blocks, {cost.rows:,.0f} rows "
+                f"per {step.unit}",
                 flush=True,
             )
         yield [
-            Growth(dimension.name, step.name, step.unit, costs[step.name], step.growth, step.growth_max)
+            Growth(
+                dimension.name, step.name, step.unit, costs[step.name], step.growth, step.growth_max
+            )
             for step in dimension.steps
             if step.name in costs
         ]
@@ -289,7 +293,8 @@ def _counts(site: Site) -> list[int]:
     """Return the transactions and blocks of the database so far."""
     return list(
         _observed(
-            site, "select xact_commit + xact_rollback, blks_hit + blks_read from pg_stat_database where datname = %s"
+            site,
+            "select xact_commit + xact_rollback, blks_hit + blks_read from pg_stat_database where datname = %s",
         )
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,8 +15,6 @@ from starlette.testclient import TestClient
 
 from bench.wide.costs import Call, Site, Step
 from pgsluice.cli.status import status
-from pgsluice.client._sync.runner import Runner
-from pgsluice.client.calls.upkeep import resign
 from pgsluice.connection import resolve
 from pgsluice.dashboard import app
 from pgsluice.ops.doctor import diagnose
@@ -56,7 +55,9 @@ def pool(site: Site) -> Iterator[ConnectionPool[Any]]:
         yield opened
 
 
-def statement(name: str, query: str, *, unit: str = "call", growth: float = 1.0, calls: int = 3) -> Step:
+def statement(
+    name: str, query: str, *, unit: str = "call", growth: float = 1.0, calls: int = 3
+) -> Step:
     """Return a step that runs a statement."""
 
     @contextmanager
@@ -77,7 +78,9 @@ def notifier(site: Site) -> Iterator[Call]:
     with pool(site) as opened:
         one = Notifier(opened)
         yield lambda: void(one.run_once())
-        Runner(opened).run(resign("notifier", one._number))
+        over = threading.Event()
+        over.set()
+        one.run(over)  # resigns, so that the next one need not wait
 
 
 @contextmanager
@@ -108,9 +111,13 @@ def idle(seconds: float) -> Step:
     @contextmanager
     def opened(site: Site) -> Iterator[Call]:
         with Maintainer(site.url).in_background(join_s=10):
-            yield lambda: void(time.sleep(seconds))  # the first call is for the first rounds, which poll every queue
+            yield lambda: void(
+                time.sleep(seconds)
+            )  # the first call is for the first rounds, which poll every queue
 
-    return Step("pgsluice maintain, idle", "idle minute", opened, calls=1, is_counted=False, seconds=seconds)
+    return Step(
+        "pgsluice maintain, idle", "idle minute", opened, calls=1, is_counted=False, seconds=seconds
+    )
 
 
 @contextmanager
@@ -142,7 +149,9 @@ def doctor(site: Site) -> Iterator[Call]:
             for finding in diagnose(connection, budget_s=LIMIT_S):
                 took_s, began_s = time.monotonic() - began_s, time.monotonic()
                 if took_s > DOCTOR_S:
-                    site.note(f"doctor: {finding.check} takes {took_s:.1f} s, its limit is {DOCTOR_S:g} s")
+                    site.note(
+                        f"doctor: {finding.check} takes {took_s:.1f} s, its limit is {DOCTOR_S:g} s"
+                    )
                 if finding.status == "unknown":
                     site.note(f"doctor: {finding.check}: {finding.what}")
 
@@ -181,7 +190,9 @@ def page(path: str, growth: float = 1.0, **query: Any) -> Step:
     @contextmanager
     def opened(site: Site) -> Iterator[Call]:
         dashboard = app(site.url, refresh_s=0.0, timeout_s=LIMIT_S)
-        with TestClient(dashboard, base_url="http://localhost", client=("127.0.0.1", 50_000)) as client:
+        with TestClient(
+            dashboard, base_url="http://localhost", client=("127.0.0.1", 50_000)
+        ) as client:
 
             def call() -> None:
                 dashboard.state.dashboard.database.forget()
@@ -191,7 +202,9 @@ def page(path: str, growth: float = 1.0, **query: Any) -> Step:
 
             yield call
 
-    return Step(" ".join((f"dashboard {path}", *query.values())), "call", opened, growth, is_read=True)
+    return Step(
+        " ".join((f"dashboard {path}", *query.values())), "call", opened, growth, is_read=True
+    )
 
 
 def opened_by(name: str, opened: Any, **options: Any) -> Step:
@@ -201,9 +214,13 @@ def opened_by(name: str, opened: Any, **options: Any) -> Step:
 
 DUTIES = (
     opened_by("notifier, a round", notifier),
+    statement("notifier, its list of queues", "select * from sluice.notifier_queues()"),
     opened_by("ticker, a pass", ticker),
     opened_by("maintenance, a round", maintenance),
-    *(statement(f"sluice.{task.partition('(')[0]}", f"select * from sluice.{task}") for task in TASKS),
+    *(
+        statement(f"sluice.{task.partition('(')[0]}", f"select * from sluice.{task}")
+        for task in TASKS
+    ),
     opened_by("samples, all", samples, calls=1),
     opened_by("doctor", doctor, calls=1, is_read=True),
     opened_by("metrics", metrics, is_read=True),

@@ -27,15 +27,19 @@ def make_members(site: Site, size: int) -> None:
         row = site.execute("select count(*) from sluice.list_claims('log', %s)", [group]).fetchone()
         missing = size - (row[0] if row else 0)
         site.execute(
-            "select pgq.insert_event('log', 'type', n::text, concat_ws(' ', 'held', %s::text, %s::integer, n), null, null, null) "
-            "from generate_series(1, %s::integer) as n",
+            "select pgq.insert_event('log', 'type', n::text, concat_ws(' ', 'held', %s::text, %s::integer, n), "
+            "null, null, null) from generate_series(1, %s::integer) as n",
             [group, size, missing],
         )
     for group in ("members", "keyed"):
-        while site.execute("select count(*) from sluice.list_claims('log', %s)", [group]).fetchone() < (size,):
+        while site.execute(
+            "select count(*) from sluice.list_claims('log', %s)", [group]
+        ).fetchone() < (size,):
             site.execute("select * from sluice.claim('log', %s, 1, '1 day')", [group])
         # The rest of the events of the other group.
-        while rows := site.execute("select claim_id from sluice.claim('log', %s, 1000)", [group]).fetchall():
+        while rows := site.execute(
+            "select claim_id from sluice.claim('log', %s, 1000)", [group]
+        ).fetchall():
             site.execute("select sluice.acknowledge('log', %s, %s)", [group, rows[0][0]])
     site.execute("vacuum analyze")
     site.execute("checkpoint")
@@ -43,7 +47,9 @@ def make_members(site: Site, size: int) -> None:
 
 def one(connection: psycopg.Connection[Any], group: str, extra: str) -> None:
     """Append an event, and claim and acknowledge one."""
-    connection.execute("select pgq.insert_event('log', 'type', 'data', %s, null, null, null)", [extra])
+    connection.execute(
+        "select pgq.insert_event('log', 'type', 'data', %s, null, null, null)", [extra]
+    )
     rows = connection.execute("select claim_id from sluice.claim('log', %s, 1)", [group]).fetchall()
     if rows:
         connection.execute("select sluice.acknowledge('log', %s, %s)", [group, rows[0][0]])
@@ -91,8 +97,15 @@ MEMBERS = Dimension(
     ("members_small", "members_middle", "members_large"),
     make_members,
     (
-        Step("append, claim and acknowledge beside open claims", "message", partial(beside, group="members"), growth=0.0),
-        Step("the same in a group with keys", "message", partial(beside, group="keyed"), growth=0.0),
+        Step(
+            "append, claim and acknowledge beside open claims",
+            "message",
+            partial(beside, group="members"),
+            growth=0.0,
+        ),
+        Step(
+            "the same in a group with keys", "message", partial(beside, group="keyed"), growth=0.0
+        ),
         Step("concurrent members", "message", together, growth=0.0, calls=1, is_counted=False),
         *DUTIES,
         statement("sluice.maintain_groups()", "select * from sluice.maintain_groups(null)"),
@@ -121,7 +134,9 @@ def make_keys(site: Site, size: int) -> None:
             site.execute("select pgmq.create(%s)", [place])
             site.execute("select sluice.set_queue_options(%s, %s)", [place, KEYS_LIMIT])
             site.execute("select pgq.create_queue(%s)", [place])
-            site.execute("select sluice.create_group(%s, 'members', '{\"key\": \"ev_extra1\"}')", [place])
+            site.execute(
+                "select sluice.create_group(%s, 'members', '{\"key\": \"ev_extra1\"}')", [place]
+            )
     else:
         row = site.execute("select max(size) from made").fetchone()
         done = row[0] if row else 0
@@ -169,9 +184,12 @@ def keyed_queue(site: Site, place: str) -> Iterator[Call]:
         def call() -> int:
             for _ in range(EVENTS):
                 connection.execute(
-                    "select pgmq.send(%s, '{}', jsonb_build_object('x-pgmq-group', clock_timestamp()::text))", [place]
+                    "select pgmq.send(%s, '{}', jsonb_build_object('x-pgmq-group', clock_timestamp()::text))",
+                    [place],
                 )
-                rows = connection.execute("select msg_id from sluice.claim_messages(%s, 30, 1)", [place]).fetchall()
+                rows = connection.execute(
+                    "select msg_id from sluice.claim_messages(%s, 30, 1)", [place]
+                ).fetchall()
                 connection.execute("select pgmq.delete(%s, %s::bigint)", [place, rows[0][0]])
             return EVENTS
 
@@ -186,12 +204,17 @@ def keyed_group(site: Site, place: str) -> Iterator[Call]:
         def call() -> int:
             for _ in range(EVENTS):
                 connection.execute(
-                    "select pgq.insert_event(%s, 'type', 'data', clock_timestamp()::text, null, null, null)", [place]
+                    "select pgq.insert_event(%s, 'type', 'data', clock_timestamp()::text, null, null, null)",
+                    [place],
                 )
-                rows = connection.execute("select claim_id from sluice.claim(%s, 'members', 1)", [place]).fetchall()
+                rows = connection.execute(
+                    "select claim_id from sluice.claim(%s, 'members', 1)", [place]
+                ).fetchall()
                 if not rows:
                     raise RuntimeError(f"log {place}: no event was claimed")
-                connection.execute("select sluice.acknowledge(%s, 'members', %s)", [place, rows[0][0]])
+                connection.execute(
+                    "select sluice.acknowledge(%s, 'members', %s)", [place, rows[0][0]]
+                )
             return EVENTS
 
         yield call
@@ -203,11 +226,19 @@ KEYS = Dimension(
     make_keys,
     (
         *(
-            Step(f"{verb}, claim and acknowledge, {what}", "message", partial(opened, place=place), growth=0.0)
+            Step(
+                f"{verb}, claim and acknowledge, {what}",
+                "message",
+                partial(opened, place=place),
+                growth=0.0,
+            )
             for verb, opened in (("send", keyed_queue), ("append", keyed_group))
             for place, what in (("many", "a message per key"), ("one", "beside one busy key"))
         ),
-        *(statement(f"pgmq.metrics({place})", f"select * from pgmq.metrics('{place}')") for place in PLACES),
+        *(
+            statement(f"pgmq.metrics({place})", f"select * from pgmq.metrics('{place}')")
+            for place in PLACES
+        ),
         *DUTIES,
         statement("sluice.list_groups()", "select * from sluice.list_groups(null, null)"),
         page("/queue", name="one"),

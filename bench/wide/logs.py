@@ -40,7 +40,11 @@ def consumed(site: Site, consumer: str = "reader") -> Iterator[Call]:
                 connection.execute("select pgq.insert_event('log_0', 'type', %s)", [str(number)])
             connection.execute("select pgq.force_tick('log_0')")
             connection.execute("select pgq.ticker('log_0')")
-            while (batch := connection.execute("select pgq.next_batch('log_0', %s)", [consumer]).fetchone()) != (None,):
+            while (
+                batch := connection.execute(
+                    "select pgq.next_batch('log_0', %s)", [consumer]
+                ).fetchone()
+            ) != (None,):
                 connection.execute("select count(*) from pgq.get_batch_events(%s)", batch)
                 connection.execute("select pgq.finish_batch(%s)", batch)
             return EVENTS
@@ -56,7 +60,9 @@ def claimed(site: Site) -> Iterator[Call]:
         def call() -> int:
             for number in range(EVENTS):
                 connection.execute("select pgq.insert_event('log_0', 'type', %s)", [str(number)])
-                rows = connection.execute("select claim_id from sluice.claim('log_0', 'members', 1)").fetchall()
+                rows = connection.execute(
+                    "select claim_id from sluice.claim('log_0', 'members', 1)"
+                ).fetchall()
                 connection.execute("select sluice.acknowledge('log_0', 'members', %s)", rows[0])
             return EVENTS
 
@@ -75,7 +81,11 @@ LOGS = Dimension(
     (
         Step("append, tick and consume", "message", consumed, growth=0.0),
         Step("append, claim and acknowledge", "message", claimed, growth=0.0),
-        statement("create and drop a log", "select pgq.create_queue('one'), pgq.drop_queue('one')", growth=0.0),
+        statement(
+            "create and drop a log",
+            "select pgq.create_queue('one'), pgq.drop_queue('one')",
+            growth=0.0,
+        ),
         *DUTIES,
         statement("sluice.rotate(), a page", "select * from sluice.rotate()"),
         statement("sluice.maintain_groups()", "select * from sluice.maintain_groups(null)"),
@@ -91,10 +101,13 @@ def make_consumers(site: Site, size: int) -> None:
     """Register consumers of a log; all but the first have read nothing of 100 events."""
     site.execute("select pgq.create_queue('log_0') where not exists (select from pgq.queue)")
     site.execute(
-        "select count(pgq.register_consumer('log_0', 'consumer_' || n)) from generate_series(1, %s::integer) as n", [size]
+        "select count(pgq.register_consumer('log_0', 'consumer_' || n)) from generate_series(1, %s::integer) as n",
+        [size],
     )
     for _ in range(5):
-        site.execute("select pgq.insert_event('log_0', 'type', n::text) from generate_series(1, 20) as n")
+        site.execute(
+            "select pgq.insert_event('log_0', 'type', n::text) from generate_series(1, 20) as n"
+        )
         site.execute("select pgq.force_tick('log_0')")
         site.execute("select pgq.ticker('log_0')")
     site.execute("vacuum analyze")
@@ -120,7 +133,12 @@ CONSUMERS = Dimension(
     make_consumers,
     (
         Step("append", "message", produced, growth=0.0),
-        Step("append, tick and consume, one consumer", "message", partial(consumed, consumer="consumer_1"), growth=0.0),
+        Step(
+            "append, tick and consume, one consumer",
+            "message",
+            partial(consumed, consumer="consumer_1"),
+            growth=0.0,
+        ),
         *DUTIES,
         statement("sluice.rotate()", "select * from sluice.rotate()"),
         *FIGURES,

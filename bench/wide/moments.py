@@ -21,7 +21,8 @@ def make_schedules(site: Site, size: int) -> None:
     """Create schedules with the same slots."""
     site.execute("select pgmq.create('target')")
     site.execute(
-        "select count(sluice.schedule('schedule ' || n, 'target', '{}', '0 3 * * *')) from generate_series(1, %s::integer) as n",
+        "select count(sluice.schedule('schedule ' || n, 'target', '{}', '0 3 * * *')) "
+        "from generate_series(1, %s::integer) as n",
         [size],
     )
     site.execute("vacuum analyze")
@@ -37,8 +38,8 @@ def fired(site: Site) -> Iterator[Call]:
         def call() -> int:
             connection.execute("delete from sluice.schedule_slot")
             connection.execute(
-                "update sluice.schedule set next_slot = next_slot - interval '1 day', due_at = due_at - interval '1 day' "
-                "where due_at > now()"
+                "update sluice.schedule "
+                "set next_slot = next_slot - interval '1 day', due_at = due_at - interval '1 day' where due_at > now()"
             )
             done = scheduler.run_once()
             row = connection.execute("select count(*) from sluice.schedule").fetchone()
@@ -55,8 +56,12 @@ SCHEDULES = Dimension(
     make_schedules,
     (
         Step("fire all schedules due", "message", fired, growth=0.0),
-        statement("next due schedule", "select min(s.due_at) from sluice.schedule as s", growth=0.0),
-        statement("sluice.fire_schedules(), none due", "select * from sluice.fire_schedules()", growth=0.0),
+        statement(
+            "next due schedule", "select min(s.due_at) from sluice.schedule as s", growth=0.0
+        ),
+        statement(
+            "sluice.fire_schedules(), none due", "select * from sluice.fire_schedules()", growth=0.0
+        ),
         *DUTIES,
         page("/schedules"),
     ),
@@ -68,7 +73,9 @@ def make_dead_letters(site: Site, size: int) -> None:
     if site.execute("select from pgmq.meta").fetchone() is None:
         site.execute("select pgmq.create('few'), pgmq.create('many')")
         _dead_letter(site.connection, "few", FEW)
-    row = site.execute("select count(*) from sluice.dead_letter_message where queue_name = 'many'").fetchone()
+    row = site.execute(
+        "select count(*) from sluice.dead_letter_message where queue_name = 'many'"
+    ).fetchone()
     _dead_letter(site.connection, "many", size - (row[0] if row else 0))
     site.execute("vacuum analyze")
     site.execute("checkpoint")
@@ -77,7 +84,9 @@ def make_dead_letters(site: Site, size: int) -> None:
 def _dead_letter(connection: psycopg.Connection[Any], queue: str, count: int) -> None:
     connection.execute(
         """
-        insert into sluice.dead_letter (queue_name, msg_id, read_ct, enqueued_at, message, reason, error_type, error, dead_at)
+        insert into sluice.dead_letter (
+            queue_name, msg_id, read_ct, enqueued_at, message, reason, error_type, error, dead_at
+        )
         select %s, n, 5, now() - interval '1 hour', '{}', 'too many attempts', 'KeyError', 'KeyError: row ' || n,
             now() - interval '1 hour' + n * interval '1 microsecond'
         from generate_series(1, %s::integer) as n
@@ -92,7 +101,9 @@ def redriven(site: Site, queue: str) -> Iterator[Call]:
     with session(site) as connection:
 
         def call() -> int:
-            rows = connection.execute("select * from sluice.redrive(%s, qty => 100)", [queue]).fetchall()
+            rows = connection.execute(
+                "select * from sluice.redrive(%s, qty => 100)", [queue]
+            ).fetchall()
             _dead_letter(connection, queue, len(rows))
             return len(rows)
 
@@ -106,7 +117,8 @@ def purged(site: Site, queue: str) -> Iterator[Call]:
 
         def call() -> int:
             row = connection.execute(
-                "select sluice.purge_dead_letters(%s, older_than => '1 second', qty => 100)", [queue]
+                "select sluice.purge_dead_letters(%s, older_than => '1 second', qty => 100)",
+                [queue],
             ).fetchone()
             count = row[0] if row else 0
             _dead_letter(connection, queue, count)
@@ -123,7 +135,9 @@ def reject(site: Site) -> Iterator[Call]:
         def call() -> int:
             for _ in range(20):
                 connection.execute("select pgmq.send('few', '{}'::jsonb)")
-                row = connection.execute("select msg_id, read_ct from sluice.claim_messages('few', 30, 1)").fetchone()
+                row = connection.execute(
+                    "select msg_id, read_ct from sluice.claim_messages('few', 30, 1)"
+                ).fetchone()
                 connection.execute("select sluice.reject('few', %s, %s, 'invalid')", row)
             return 20
 
@@ -140,7 +154,9 @@ DEAD_LETTERS = Dimension(
             step
             for queue in ("many", "few")
             for step in (
-                Step(f"redrive 100 of {queue}", "message", partial(redriven, queue=queue), growth=0.0),
+                Step(
+                    f"redrive 100 of {queue}", "message", partial(redriven, queue=queue), growth=0.0
+                ),
                 Step(f"purge 100 of {queue}", "message", partial(purged, queue=queue), growth=0.0),
                 statement(
                     f"list 100 of {queue}",
@@ -149,7 +165,8 @@ DEAD_LETTERS = Dimension(
                 ),
                 statement(
                     f"search {queue}",
-                    f"""select * from sluice.list_dead_letters('{queue}', filter => '{{"matching": "nowhere"}}', scan => 5000)""",
+                    f"select * from sluice.list_dead_letters('{queue}', "
+                    """filter => '{"matching": "nowhere"}', scan => 5000)""",
                     growth=0.0,
                 ),
                 page("/dead-letters", growth=0.0, queue=queue),

@@ -39,9 +39,19 @@ def rows_counted() -> Iterator[Rows]:
     """Count the rows of the queries of this process, each of which runs twice: they must not write."""
     found = Rows()
 
-    def execute(self: psycopg.Cursor[Any], query: Any, params: Any = None, **options: Any) -> psycopg.Cursor[Any]:
-        text = query if isinstance(query, str) else query.decode() if isinstance(query, bytes) else query.as_string(self)
-        lines = [line for line in text.splitlines() if line.strip() and not line.strip().startswith("--")]
+    def execute(
+        self: psycopg.Cursor[Any], query: Any, params: Any = None, **options: Any
+    ) -> psycopg.Cursor[Any]:
+        text = (
+            query
+            if isinstance(query, str)
+            else query.decode()
+            if isinstance(query, bytes)
+            else query.as_string(self)
+        )
+        lines = [
+            line for line in text.splitlines() if line.strip() and not line.strip().startswith("--")
+        ]
         first = lines[0].split()[0].lower() if lines else ""
         # A function that sets something for the statements after it needs no explanation.
         if first in ("select", "with") and "set_config" not in text:

@@ -60,13 +60,16 @@ class Fleet:
 
 def make_workers(site: Site, size: int) -> None:
     """Register workers, and create queues."""
-    site.execute("select count(pgmq.create('queue_' || n)) from generate_series(0, %s::integer) as n", [QUEUES - 1])
+    site.execute(
+        "select count(pgmq.create('queue_' || n)) from generate_series(0, %s::integer) as n",
+        [QUEUES - 1],
+    )
     site.execute(
         """
         select count(sluice.report_worker(
             'host:' || n || ':0', 'wide', 'host', n, '1', array['queue queue_' || n %% %s], 1, '1 minute', '[]',
             '{"handle": {"done": 100}}', null, '[]',
-            '[{"source": "queue queue_0", "handler": "handle", "max_s": 0.2, "buckets": [[0, 0.1, 80], [0.1, 0.2, 20]]}]',
+            '[{"source": "queue queue_0", "handler": "handle", "max_s": 0.2, "buckets": [[0, 0.2, 99]]}]',
             '[]'
         ))
         from generate_series(1, %s::integer) as n
@@ -97,8 +100,17 @@ def fleet(site: Site) -> Iterator[Fleet]:
         while left > 0:
             number = min(left, PROCESS)
             left -= number
-            command = [sys.executable, "-m", "bench.wide.worker_child", url, str(number), str(QUEUES)]
-            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            command = [
+                sys.executable,
+                "-m",
+                "bench.wide.worker_child",
+                url,
+                str(number),
+                str(QUEUES),
+            ]
+            process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
             stack.callback(process.wait)
             assert process.stdin is not None
             stack.callback(process.stdin.close)
@@ -140,14 +152,23 @@ def traffic() -> Step:
                 wanted = each * queues
                 while (after := running.counts()).handled - before.handled < wanted:
                     if time.monotonic() > began_s + TRAFFIC_S:
-                        raise TimeoutError(f"{after.handled - before.handled} of {wanted} messages were handled")
+                        raise TimeoutError(
+                            f"{after.handled - before.handled} of {wanted} messages were handled"
+                        )
                     time.sleep(0.05)
                 noted(site, f"{workers:,} workers", before, after, time.monotonic() - began_s)
                 return wanted
 
             yield call
 
-    return Step("workers behind PgBouncer, traffic", "message", opened, growth=0.0, calls=1, is_counted=False)
+    return Step(
+        "workers behind PgBouncer, traffic",
+        "message",
+        opened,
+        growth=0.0,
+        calls=1,
+        is_counted=False,
+    )
 
 
 def idle_workers(seconds: float) -> Step:
@@ -161,12 +182,25 @@ def idle_workers(seconds: float) -> Step:
             def call() -> int:
                 before, began_s = running.counts(), time.monotonic()
                 time.sleep(seconds)
-                noted(site, f"{row} idle workers", before, running.counts(), time.monotonic() - began_s)
+                noted(
+                    site,
+                    f"{row} idle workers",
+                    before,
+                    running.counts(),
+                    time.monotonic() - began_s,
+                )
                 return 1
 
             yield call
 
-    return Step("workers behind PgBouncer, idle", "idle minute", opened, calls=1, is_counted=False, seconds=seconds)
+    return Step(
+        "workers behind PgBouncer, idle",
+        "idle minute",
+        opened,
+        calls=1,
+        is_counted=False,
+        seconds=seconds,
+    )
 
 
 WORKERS = Dimension(

@@ -56,8 +56,8 @@ OPTIONS = {
     "wide_idle_seconds": 10,
 }
 NOTES: list[str] = []
-# The costs of each step, for the result file.
-FIGURES: list[dict[str, Any]] = []
+# The costs of each step by dimension, for the result file.
+DETAILS: dict[str, list[dict[str, Any]]] = {}
 DIMENSIONS = (QUEUES, LOGS, CONSUMERS, MEMBERS, WORKERS, KEYS, SCHEDULES, DEAD_LETTERS)
 
 
@@ -76,7 +76,9 @@ class Question:
 
 QUESTIONS = tuple(Question(dimension.name, dimension) for dimension in DIMENSIONS)
 GOALS = {
-    question.name: Goal(1 / LINE, of=None, unit="= a line", why_missed="the result file names the steps")
+    question.name: Goal(
+        1 / LINE, of=None, unit="= a line", why_missed="the result file names the steps"
+    )
     for question in QUESTIONS
 }
 
@@ -84,10 +86,10 @@ GOALS = {
 def measure(place: Place, question: Question) -> float:
     """Measure a dimension in a database of its own."""
     dimension, found = question.dimension, list[Growth]()
-    before = len(FIGURES)
     with site_of(place, question.name.replace(" ", "_")) as site:
         for found in grown(site, with_idle(dimension), [OPTIONS[size] for size in dimension.sizes]):
-            FIGURES[before:] = [growth.record() for growth in found]
+            DETAILS[question.name] = [growth.record() for growth in found]
+            place.save()
         NOTES.extend(f"{question.name}: {note}" for note in site.notes)
     print(lines(found))
     return 1 / (1 + max(0.0, *(above(growth) for growth in found)))
@@ -139,7 +141,10 @@ def lines(found: list[Growth]) -> str:
             )
         )
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )
 
 
 def _joined(numbers: Iterable[float]) -> str:

@@ -10,15 +10,17 @@ from contextlib import contextmanager
 
 import psycopg
 import pytest
-
 from bench.wide.costs import Dimension, Site, Step, grown
-from bench.wide.duties import session, statement
+from bench.wide.duties import session, statement, void
 from bench.wide.groups import KEYS, MEMBERS
 from bench.wide.logs import CONSUMERS, LOGS
 from bench.wide.moments import DEAD_LETTERS, SCHEDULES
 from bench.wide.queues import QUEUES
 from bench.wide.workers import WORKERS
+from psycopg_pool import ConnectionPool
+
 from conftest import Database
+from pgsluice import Notifier
 from support import value
 
 COUNTED = ("blocks", "transactions", "rows")
@@ -45,8 +47,7 @@ def site(database_18: Database) -> Iterator[Site]:
 
 def curves(site: Site, dimension: Dimension, sizes: tuple[int, ...]) -> list[str]:
     """Return the costs of a dimension that grow faster than expected."""
-    for found in grown(site, dimension, sizes, is_exact=True):
-        pass
+    *_, found = grown(site, dimension, sizes, is_exact=True)
     assert [len(growth.costs) for growth in found] == [len(sizes)] * len(found)
     return [
         f"{growth.step}: {name} {[getattr(cost, name) for cost in growth.costs.values()]}"
@@ -65,7 +66,10 @@ def test_no_cost_grows_faster_than_a_line(site: Site, dimension: Dimension):
 def test_a_planted_quadratic_is_found_by_blocks_and_by_rows(site: Site):
     def make(site: Site, size: int) -> None:
         site.execute("create table if not exists planted (n integer)")
-        site.execute("insert into planted select generate_series((select count(*) from planted) + 1, %s::integer)", [size])
+        site.execute(
+            "insert into planted select generate_series((select count(*) from planted) + 1, %s::integer)",
+            [size],
+        )
         site.execute("vacuum analyze planted")
 
     @contextmanager
@@ -73,7 +77,8 @@ def test_a_planted_quadratic_is_found_by_blocks_and_by_rows(site: Site):
         with session(site) as connection:
             connection.execute("set enable_hashjoin = off")
             connection.execute("set enable_mergejoin = off")
-            yield lambda: len(connection.execute("select from planted as a join planted as b on a.n = b.n + 1").fetchall()) * 0 or 1
+            query = "select from planted as a join planted as b on a.n = b.n + 1"
+            yield lambda: void(connection.execute(query).fetchall())
 
     each = statement(
         "each reads all",
@@ -92,18 +97,15 @@ def test_a_planted_quadratic_is_found_by_blocks_and_by_rows(site: Site):
 
     found = curves(site, planted, (2_000, 8_000))
 
-    assert [curve.partition(" [")[0] for curve in found] == ["each reads all: blocks", "nested loop: rows"]
+    assert [curve.partition(" [")[0] for curve in found] == [
+        "each reads all: blocks",
+        "nested loop: rows",
+    ]
 
 
 def test_a_standby_notifier_does_not_read_the_list_of_queues(site: Site):
-    from psycopg_pool import ConnectionPool
-
-    from pgsluice import Notifier
-
     site.execute("select pgmq.create('orders')")
-    with (
-        ConnectionPool(site.url, kwargs={"autocommit": True}, min_size=1, max_size=2, open=True) as pool,
-    ):
+    with ConnectionPool(site.url, kwargs={"autocommit": True}, min_size=1, open=True) as pool:
         leader, standby = Notifier(pool), Notifier(pool)
         leader.run_once()
         site.execute(
@@ -127,7 +129,9 @@ def test_reports_of_many_workers_seldom_count_them(site: Site):
         for _ in range(100):
             site.execute(report)
         pages = value(site.connection, "select pg_relation_size('sluice.process') / 8192")
-        scans = value(site.connection, "select pg_stat_get_xact_numscans('sluice.process'::regclass)")
+        scans = value(
+            site.connection, "select pg_stat_get_xact_numscans('sluice.process'::regclass)"
+        )
 
     assert pages > 100
     assert scans < 20

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from bench.pooler import pooled
+
 from pgsluice.errors import ConfigurationError
 
 
