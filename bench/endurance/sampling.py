@@ -21,7 +21,8 @@ MEGABYTE = 1e6
 COUNTED_BYTES = 4_000_000
 # Partitions and segments of one table, and tables of a log, are one series: their numbers are replaced.
 RELATIONS = """
-select n.nspname || '.' || c.relname, c.relkind::text, coalesce(pg_total_relation_size(c.oid), 0), coalesce(s.n_dead_tup, 0)::bigint
+select n.nspname || '.' || c.relname, c.relkind::text, coalesce(pg_total_relation_size(c.oid), 0),
+    coalesce(s.n_dead_tup, 0)::bigint
 from pg_class as c
 join pg_namespace as n on n.oid = c.relnamespace
 left join pg_stat_all_tables as s on s.relid = c.oid
