@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bench.systems.awa import Awa
+from bench.systems.loop import Loop
 from bench.systems.pgqueuer import Pgqueuer
 from bench.systems.procrastinate import Procrastinate
 from bench.systems.worker import GroupWorker, QueueWorker
@@ -17,6 +18,7 @@ SYSTEMS: dict[str, Callable[[], Working]] = {
     "pgqueuer": Pgqueuer,
     "procrastinate": Procrastinate,
     "awa": Awa,
+    "loop": Loop,
 }
 
 
