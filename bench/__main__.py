@@ -14,6 +14,8 @@ from rich.table import Table
 from bench import goals
 from bench.endurance import parts, running
 from bench.measuring import run
+from bench.systems.pgq import Pgq
+from bench.systems.pgque import Pgque
 from bench.workloads import (
     client,
     constants,
@@ -24,6 +26,7 @@ from bench.workloads import (
     log_capture,
     log_consume,
     log_held,
+    log_horizon,
     log_idle,
     log_latency,
     log_page,
@@ -48,6 +51,7 @@ from bench.workloads import (
     spark_sink,
     spark_size,
     spark_stream,
+    start_up,
     wide,
     worker_latency,
     worker_noop,
@@ -73,6 +77,7 @@ WORKLOADS = {
     "log_page": log_page,
     "log_latency": log_latency,
     "log_held": log_held,
+    "log_horizon": log_horizon,
     "log_idle": log_idle,
     "share_claim": share_claim,
     "share_send": share_send,
@@ -88,6 +93,7 @@ WORKLOADS = {
     "spark_memory": spark_memory,
     "spark_sink": spark_sink,
     "spark_size": spark_size,
+    "start_up": start_up,
     "worker_noop": worker_noop,
     "worker_latency": worker_latency,
     "operations_cost": operations_cost,
@@ -141,10 +147,18 @@ def main() -> int:
         default=Path("build/endurance"),
         help="for endurance: folder in which the run continues, with the data of its server (default: build/endurance)",
     )
+    parser.add_argument(
+        "--pgque",
+        type=Path,
+        metavar="FILE",
+        help="measure PgQue too where PgQ is: sql/pgque.sql of a copy of its repository",
+    )
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the results")
     arguments = parser.parse_args()
     console = Console()
     try:
+        if arguments.pgque is not None:
+            add_pgque(Pgque(arguments.pgque))
         if arguments.workload == "goals":
             goals.set_sizes(WORKLOADS)
         set_options(arguments.option)
@@ -185,6 +199,14 @@ def chosen(name: str) -> list[str]:
     return [
         workload for workload in WORKLOADS if workload == name or workload.startswith(f"{name}_")
     ]
+
+
+def add_pgque(peer: Pgque) -> None:
+    """Add it to the workloads of PgQ, whose functions it has."""
+    for workload in WORKLOADS.values():
+        systems: list[Any] = getattr(workload, "SYSTEMS", [])
+        if any(isinstance(system, Pgq) for system in systems):
+            systems.append(peer)
 
 
 def set_options(given: list[str]) -> None:

@@ -81,14 +81,7 @@ def run(
     connection: psycopg.Connection[Any], server: EmbeddedServer, name: str, held: str
 ) -> list[float]:
     """Produce, tick, consume and rotate at a fixed rate under the held transaction; print the sizes at the end."""
-    connection.prepare_threshold = 1
-    connection.execute("select pgq.create_queue(%s)", [LOG])
-    connection.execute(
-        """update pgq.queue set queue_ticker_max_lag = '0', queue_ticker_max_count = 1,
-               queue_rotation_period = make_interval(secs => %s)""",
-        [ROTATION_S],
-    )
-    connection.execute("select pgq.register_consumer(%s, 'bench')", [LOG])
+    create(connection)
     rates: list[float] = []
     with (
         psycopg.connect(server.url(connection.info.dbname)) as holder,
@@ -112,10 +105,21 @@ def run(
                 used, batches = backend_cpu_s(connection), 0
             done = len(rates) * STRETCH_S * BATCHES_A_SECOND + batches
             time.sleep(max(0.0, begin + done / BATCHES_A_SECOND - time.monotonic()))
-        print_sizes(connection, f"{name}, {held}")
+        print_sizes(connection, f"{SECONDS} s: {name}, {held}")
         holder.rollback()
     connection.execute("select pgq.drop_queue(%s, true)", [LOG])
     return rates
+
+
+def create(connection: psycopg.Connection[Any]) -> None:
+    connection.prepare_threshold = 1
+    connection.execute("select pgq.create_queue(%s)", [LOG])
+    connection.execute(
+        """update pgq.queue set queue_ticker_max_lag = '0', queue_ticker_max_count = 1,
+               queue_rotation_period = make_interval(secs => %s)""",
+        [ROTATION_S],
+    )
+    connection.execute("select pgq.register_consumer(%s, 'bench')", [LOG])
 
 
 def produce_and_tick(session: psycopg.Connection[Any]) -> None:
@@ -139,7 +143,7 @@ def maintain(session: psycopg.Connection[Any]) -> None:
 
 
 def print_sizes(session: psycopg.Connection[Any], title: str) -> None:
-    print(f"sizes after {SECONDS} s: {title}")
+    print(f"sizes after {title}")
     for table, size, dead in session.execute(
         """select c.relname, pg_size_pretty(pg_total_relation_size(c.oid)), coalesce(s.n_dead_tup, 0)
            from pg_class as c

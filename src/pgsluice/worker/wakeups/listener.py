@@ -298,23 +298,31 @@ class AsyncListener:
         del self._channels[place]
 
     async def _receive(self, connection: psycopg.AsyncConnection[Any], timeout_s: float) -> None:
-        """Wait for a notification, a new subscription or the timeout; dispatch notifications."""
+        """Dispatch notifications until a new subscription, a log that was dropped, a failure or the timeout."""
         # Notifications received with a response may be buffered already, invisible to select().
         self._drain(connection)
-        loop = asyncio.get_running_loop()
-        loop.add_reader(connection.fileno(), self._nudge.set)
+        failures: list[psycopg.Error] = []
+        loop, fileno = asyncio.get_running_loop(), connection.fileno()
+
+        def read() -> None:  # in the callback: a wake-up passes through one task less
+            try:
+                connection.pgconn.consume_input()
+                self._drain(connection)
+            except psycopg.Error as error:
+                loop.remove_reader(fileno)  # libpq has closed it
+                failures.append(error)
+                self._nudge.set()
+
+        loop.add_reader(fileno, read)
         try:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(max(0.0, timeout_s)):
                     await self._nudge.wait()
         finally:
-            loop.remove_reader(connection.fileno())
+            loop.remove_reader(fileno)
         self._nudge.clear()
-        try:
-            connection.pgconn.consume_input()
-        except psycopg.Error as error:
-            raise translate(error) from error
-        self._drain(connection)
+        if failures:
+            raise translate(failures[0]) from failures[0]
 
     def _drain(self, connection: psycopg.AsyncConnection[Any]) -> None:
         while notification := connection.pgconn.notifies():
@@ -336,12 +344,14 @@ class AsyncListener:
         now_s = time.monotonic()
         if channel in HEARTBEAT_CHANNELS:
             self._heartbeats.record(HEARTBEAT_CHANNELS[channel], payload, now_s)
+            self._nudge.set()  # the time of the next check changes
         else:
             self._other_channels.add(channel)
             for place, listened in tuple(self._channels.items()):
                 if listened == channel:
                     if payload == _DROPPED:  # `_follow` listens to a log created again
                         del self._channels[place]
+                        self._nudge.set()
                     self._heartbeats.record(place.kind, payload, now_s)
                     self._wake(place, payload)
         self._judge()

@@ -79,7 +79,13 @@ class Connections:
         options = {**tcp_options(conninfo), "connect_timeout": _CONNECT_S, **options}
         self._options = {**options, "session": Session.to(conninfo, SessionUse.APPLICATION, given)}
         own = Session.to(conninfo, SessionUse.OWN, given)
-        self._engine_options = {**options, "session": own, "autocommit": True}
+        # Few statements, each used for the whole life of a worker: prepared by their second call instead of the sixth.
+        self._engine_options = {
+            **options,
+            "session": own,
+            "autocommit": True,
+            "prepare_threshold": 1,
+        }
         self._threads_size = handlers_size if threads_size is None else threads_size
         self.engine = AsyncPool[EngineConnection](
             conninfo,
