@@ -23,6 +23,7 @@ from pgsluice.errors import ConfigurationError
 SIZES = {
     "worker_noop": {"noop_messages": 60_000, "steady_messages": 1_000},
     "worker_latency": {"idle_messages": 120, "idle_per_s": 20},
+    "log_horizon": {"horizon_phase_s": 30},
 }
 
 
@@ -163,6 +164,24 @@ ROWS: dict[str, tuple[Line, ...]] = {
     "worker latency": (
         Line("worker_latency", "p50 sent to started", "sent to started, waiting", "p50", "5.5 ms"),
         Line("worker_latency", "p99 sent to started", "sent to started, waiting", "p99", "20 ms"),
+        Line(
+            "worker_latency", "p50 sent to started, to the loop",
+            "sent to started, waiting", "p50, to a loop written by hand",
+        ),
+        Line(
+            "worker_latency", "p99 sent to started, to the loop",
+            "sent to started, waiting", "p99, to a loop written by hand",
+        ),
+        Line("worker_latency", "p50 sent to started, to pgqueuer", "sent to started, waiting", "p50, to pgqueuer"),
+        Line("worker_latency", "p99 sent to started, to pgqueuer", "sent to started, waiting", "p99, to pgqueuer"),
+        Line(
+            "worker_latency", "p50 sent to started, share group",
+            "share group, sent to started", "p50, to a loop written by hand",
+        ),
+        Line(
+            "worker_latency", "p99 sent to started, share group",
+            "share group, sent to started", "p99, to a loop written by hand",
+        ),
         Line("worker_noop", "p50 sent to done", "sent to done at 200/s", "p50", "3.9 ms"),
         Line("worker_noop", "p99 sent to done", "sent to done at 200/s", "p99", "8.5 ms"),
         Line(
@@ -172,6 +191,23 @@ ROWS: dict[str, tuple[Line, ...]] = {
         Line(
             "worker_noop", "p99 sent to done, share group",
             "share group, sent to done at 200/s", "p99", "17 ms",
+        ),
+    ),
+    "start": (
+        Line("start_up", "pgsluice --help", "pgsluice --help", "to a Python that imports psycopg", "0.91"),
+        Line("start_up", "pgsluice status", "pgsluice status", "to one that connects", "0.43"),
+        Line(
+            "start_up", "worker, from start to first message",
+            "worker, from start to first message", "to one that claims",
+        ),
+    ),
+    "event log, snapshot held": (
+        *(
+            Line(
+                "log_horizon", f"batches a second of CPU, {phase}",
+                "batches a second of CPU", f"{phase}, to before", "", "off",
+            )
+            for phase in ("held", "released")
         ),
     ),
     "no-op worker": (

@@ -16,8 +16,8 @@ _VERSION = "-- Version: "
 class Pgque:
     """A peer of the event log.
 
-    Its functions have PgQ's names in a schema of its own. The file is installed with that name replaced by PgQ's, so that
-    the same statements run on all systems.
+    Its functions have PgQ's names in a schema of its own. The file is installed with that name replaced by PgQ's, so
+    that the same statements run on all systems.
     """
 
     name = "PgQue"

@@ -57,11 +57,13 @@ class Question:
         name: Label in the results table.
         phase: One of `PHASES`.
         of: Key in the result of the phase.
+        is_once: Measured once per run, as a run takes minutes.
     """
 
     name: str
     phase: str
     of: str
+    is_once: bool = True
 
 
 QUESTIONS = tuple(

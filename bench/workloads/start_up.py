@@ -83,11 +83,13 @@ QUESTIONS = (
         CLAIM_ONE,
     ),
 )
-_OURS = "modules of ours are imported after those of psycopg"
+RECORDS = "the clients define 75 record classes, which takes as long as the import of psycopg"
 GOALS = {
-    QUESTIONS[0].name: Goal(1 / 1.1, why_missed=_OURS),
-    QUESTIONS[1].name: Goal(1 / 1.5, why_missed=_OURS),
-    QUESTIONS[2].name: Goal(1 / 2, why_missed=_OURS),
+    QUESTIONS[0].name: Goal(1 / 1.1),
+    QUESTIONS[1].name: Goal(1 / 1.5, why_missed=RECORDS),
+    QUESTIONS[2].name: Goal(
+        1 / 2, why_missed=f"{RECORDS}; the worker checks what it needs before its first claim"
+    ),
 }
 
 

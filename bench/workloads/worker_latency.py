@@ -11,6 +11,9 @@ import psycopg
 from bench.goal import Goal
 from bench.place import Place
 from bench.statements import logged
+from bench.systems.loop import Loop
+from bench.systems.pgqueuer import Pgqueuer
+from bench.systems.worker import GroupWorker
 from bench.systems.workers import SYSTEMS as MAKE
 from bench.systems.workers import worker_systems
 from bench.working import Child, Working
@@ -48,18 +51,38 @@ class Question:
 QUESTIONS = (
     Question("p50 sent to started", "p50"),
     Question("p99 sent to started", "p99"),
+    Question("p50 sent to started, to the loop", "p50"),
+    Question("p99 sent to started, to the loop", "p99"),
+    Question("p50 sent to started, to pgqueuer", "p50"),
+    Question("p99 sent to started, to pgqueuer", "p99"),
+    Question("p50 sent to started, share group", "p50"),
+    Question("p99 sent to started, share group", "p99"),
     Question("minutes idle per statement", "idle"),
 )
+LOOP = Loop.name
+PROCESSES = (
+    "the notifier lies between a commit and its notification, and a claim does more than an UPDATE"
+)
+TICKS = "a tick, its notification, a claim and its receipt precede each other"
 GOALS = {
     QUESTIONS[0].name: Goal.at_most_ms(2, why_missed=TRIPS),
     QUESTIONS[1].name: Goal.at_most_ms(6, why_missed=TRIPS),
-    QUESTIONS[2].name: Goal(1 / 2, of=None, unit="minutes"),
+    QUESTIONS[2].name: Goal(1 / 1.3, peer=LOOP, why_missed=PROCESSES),
+    QUESTIONS[3].name: Goal(1 / 1.5, peer=LOOP, why_missed=PROCESSES),
+    QUESTIONS[6].name: Goal(1 / 1.5, peer=LOOP, why_missed=TICKS, ours=GroupWorker.name),
+    QUESTIONS[7].name: Goal(1 / 2, peer=LOOP, why_missed=TICKS, ours=GroupWorker.name),
+    QUESTIONS[8].name: Goal(1 / 2, of=None, unit="minutes"),
 }
+if Pgqueuer.name in {system.name for system in SYSTEMS}:
+    GOALS |= {
+        question.name: Goal(1, peer=Pgqueuer.name, why_missed=PROCESSES)
+        for question in QUESTIONS[4:6]
+    }
 _unread: dict[str, dict[str, float]] = {}
 
 
 def measure(place: Place, question: Question) -> float:
-    """Measure one question; each run answers both questions of latency once.
+    """Measure one question; each run answers all questions of latency once.
 
     Returns:
         The measured value; higher is better.
@@ -67,9 +90,10 @@ def measure(place: Place, question: Question) -> float:
     system = MAKE[place.name]()
     if question.of == "idle":
         return idle_minutes(place, system)
-    if question.of not in _unread.get(place.name, {}):
-        _unread[place.name] = run(place, system)
-    return _unread[place.name].pop(question.of)
+    if question.name not in _unread.get(place.name, {}):
+        found = run(place, system)
+        _unread[place.name] = {each.name: found[each.of] for each in QUESTIONS if each.of in found}
+    return _unread[place.name].pop(question.name)
 
 
 def run(place: Place, system: Working) -> dict[str, float]:

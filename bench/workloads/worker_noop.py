@@ -36,10 +36,11 @@ NOTES = [
     "work queue, share group: `pgsluice maintain` runs alongside the worker, and its commits count",
     "pgqueuer: as in its own benchmark: asyncpg, uvloop, five consumers per process, ten jobs per fetch",
     "procrastinate: five workers per process share a pool, finished jobs are deleted",
+    "loop: one message at a time, written by hand with psycopg; the lower bound of the latencies",
     "awa: Python handlers, Rust runtime, and its queue storage",
 ]
 PAYLOAD = "x" * 100
-PART_OF_MESSAGES = {"pgqueuer": 1 / 4, "awa": 1 / 10, "procrastinate": 1 / 20}
+PART_OF_MESSAGES = {"pgqueuer": 1 / 4, "awa": 1 / 10, "procrastinate": 1 / 20, "loop": 1 / 50}
 SYSTEMS = worker_systems()
 # Without the peer there is no comparison.
 INSTALLED = {system.name for system in SYSTEMS}

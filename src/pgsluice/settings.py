@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-import platformdirs
-
 from pgsluice.errors import ConfigurationError
 
 # Root's embedded server runs as another user, who must be able to enter it.
@@ -86,6 +84,8 @@ def default_home() -> Path:
     PostgreSQL refuses to run as root, so root's server runs as another user. If other users cannot enter root's
     folder, as `/root` on most machines, it is `/var/lib/pgsluice`, shared by all root users with such a `HOME`.
     """
+    import platformdirs  # few processes need it
+
     home = Path(platformdirs.user_data_dir("pgsluice", appauthor=False))
     if hasattr(os, "geteuid") and os.geteuid() == 0 and not _is_open_to_others(home):
         return ROOT_HOME

@@ -1,8 +1,10 @@
-"""The command `pgsluice`: its groups are imported only when they are called."""
+"""The command `pgsluice`: its groups are imported only when they are called.
+
+Everything else is imported where it is used, so that `pgsluice --help` starts without psycopg and Rich.
+"""
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import io
 import logging
@@ -12,25 +14,7 @@ from types import TracebackType
 from typing import Any
 
 import click
-import psycopg
 
-from pgsluice.cli.options import refuse_empty
-from pgsluice.cli.printing import echo, echo_lines
-from pgsluice.commands import command
-from pgsluice.errors import (
-    ArgumentError,
-    ConsumerNotFoundError,
-    DeduplicationOffError,
-    ExportError,
-    GroupNotFoundError,
-    GroupStateError,
-    LogNotFoundError,
-    QueueNameError,
-    QueueNotFoundError,
-    ScheduleNotFoundError,
-    SluiceError,
-    one_line,
-)
 from pgsluice.printable import PrintableFormatter, printable_block
 
 EXIT_DIFFERENCE = 1
@@ -199,6 +183,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
+        from pgsluice.cli.options import refuse_empty
+
         module, attribute, _ = COMMANDS[cmd_name]
         command: click.Command = getattr(importlib.import_module(module), attribute)
         refuse_empty(command)
@@ -221,6 +207,8 @@ class LazyGroup(click.Group):
 
 def did_you_mean(name: str, known: Any) -> str:
     """Return a hint that begins with a space, or an empty text if no known name is close."""
+    import difflib
+
     close = difflib.get_close_matches(name, known, n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
 
@@ -231,34 +219,6 @@ def did_you_mean(name: str, known: Any) -> str:
 @click.version_option(package_name="pgsluice", prog_name="pgsluice")
 def cli() -> None:
     """Message queues and event logs in PostgreSQL, with exactly-once export to a data lake."""
-
-
-# Method that a message names → command, with the method's arguments as {0} and {1}.
-def hint(error: Exception) -> str:
-    """Return the message of an error on one line; an error about a named object names the command to run."""
-    if not isinstance(error, SluiceError) or not error.names:
-        return one_line(str(error))
-    match error:
-        case QueueNotFoundError():
-            advice = f"create it with: {command('queue create', *error.names)}"
-        case LogNotFoundError():
-            advice = f"create it with: {command('log create', *error.names)}"
-        case GroupNotFoundError():
-            advice = f"create it with: {command('group create', *error.names)}"
-        case GroupStateError():
-            advice = f"change it with: {command('group set', *error.names)}"
-        case ConsumerNotFoundError():
-            advice = f"register it with: {command('log consume --register', *error.names)}"
-        case ScheduleNotFoundError():
-            advice = f"list schedules with: {command('schedule list')}"
-        case ExportError():
-            advice = f"list exports with: {command('queue show', error.names[0])}"
-        case DeduplicationOffError():
-            window = command("queue set", *error.names, "deduplication_window=5 minutes")
-            advice = f"set a window with: {window}"
-        case _:
-            return one_line(str(error))
-    return one_line(f"{error.problem}; {advice}")
 
 
 def _print_exception(
@@ -276,18 +236,20 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         code: Any = cli.main(args=arguments, prog_name="pgsluice", standalone_mode=False)
     except click.ClickException as error:
+        from pgsluice.cli.printing import echo_lines
+
         shown = io.StringIO()
         error.show(shown)
         echo_lines(shown.getvalue(), nl=False, err=True)
         sys.exit(error.exit_code)
     except click.Abort as error:
+        from pgsluice.cli.printing import echo
+
         is_interrupted = isinstance(error.__cause__, KeyboardInterrupt)
         echo("interrupted" if is_interrupted else "cancelled", err=True)
         sys.exit(EXIT_INTERRUPTED if is_interrupted else EXIT_DIFFERENCE)
-    except (ArgumentError, QueueNameError) as error:
-        echo(f"pgsluice: {hint(error)}", err=True)
-        sys.exit(EXIT_USAGE)
-    except (SluiceError, psycopg.Error, OSError, UnicodeError) as error:
-        echo(f"pgsluice: {hint(error)}", err=True)
-        sys.exit(EXIT_ERROR)
+    except Exception as error:  # noqa: BLE001 - raised again unless it is one of ours
+        from pgsluice.cli.failures import report
+
+        sys.exit(report(error))
     sys.exit(code if isinstance(code, int) else 0)

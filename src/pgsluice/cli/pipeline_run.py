@@ -14,7 +14,8 @@ from typing import Any
 import click
 
 from pgsluice import connection
-from pgsluice.cli.main import EXIT_DIFFERENCE, EXIT_ERROR, hint
+from pgsluice.cli.failures import hint
+from pgsluice.cli.main import EXIT_DIFFERENCE, EXIT_ERROR
 from pgsluice.cli.printing import echo, echo_json
 from pgsluice.cli.signals import interrupt_on_termination, mute_py4j, stop_on_signals
 from pgsluice.client.sentences import counted

@@ -33,8 +33,8 @@ _REFRESH_COST_SHARE = 0.02
 # While messages arrive: time after a wake-up for which rounds are frequent, and their interval.
 _BUSY_S = 1.0
 _BUSY_INTERVAL_S = 0.001
-# Time after a wake-up without spinning: sluice.notifier_pulse looks without pauses for 2 ms while a message commits, which
-# is to take a tenth of the time at most.
+# Time after a wake-up without spinning: sluice.notifier_pulse looks without pauses for 2 ms while a message commits,
+# which is to take a tenth of the time at most.
 _NO_SPIN_S = 0.018
 # How long a round waits for new messages in the server: it holds a snapshot meanwhile.
 _WAIT_S = 0.05
