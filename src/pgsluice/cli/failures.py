@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import psycopg
 
-from pgsluice.cli.main import EXIT_ERROR, EXIT_USAGE
 from pgsluice.cli.printing import echo
 from pgsluice.commands import command
 from pgsluice.errors import (
@@ -51,8 +50,8 @@ def hint(error: Exception) -> str:
     return one_line(f"{error.problem}; {advice}")
 
 
-def report(error: Exception) -> int:
-    """Print an error, and return its exit code.
+def report(error: Exception) -> bool:
+    """Print an error; return True if it is one of usage.
 
     Raises:
         Exception: The error itself, if it is none that commands expect.
@@ -60,4 +59,4 @@ def report(error: Exception) -> int:
     if not isinstance(error, SluiceError | psycopg.Error | OSError | UnicodeError):
         raise error
     echo(f"pgsluice: {hint(error)}", err=True)
-    return EXIT_USAGE if isinstance(error, ArgumentError | QueueNameError) else EXIT_ERROR
+    return isinstance(error, ArgumentError | QueueNameError)

@@ -251,5 +251,5 @@ def main(arguments: list[str] | None = None) -> None:
     except Exception as error:  # noqa: BLE001 - raised again unless it is one of ours
         from pgsluice.cli.failures import report
 
-        sys.exit(report(error))
+        sys.exit(EXIT_USAGE if report(error) else EXIT_ERROR)
     sys.exit(code if isinstance(code, int) else 0)
