@@ -22,7 +22,6 @@ from pgsluice.errors import (
 )
 
 
-# Method that a message names → command, with the method's arguments as {0} and {1}.
 def hint(error: Exception) -> str:
     """Return the message of an error on one line; an error about a named object names the command to run."""
     if not isinstance(error, SluiceError) or not error.names:
