@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 
 WARM_UPS = 5
-DEADLINE_S = 60.0
+DEADLINE_S = 300.0
 PARTS = ("triggerExecution", "latestOffset", "queryPlanning", "addBatch", "walCommit", "commitOffsets")  # fmt: skip
 
 

@@ -45,7 +45,7 @@ GOALS = {
     STAGED: Goal(
         1.15,
         of=JDBC,
-        why_missed="all CPU time of a row is two thirds of the peer's, but 2.5 of 6.2 us are those of the one session "
+        why_missed="the CPU time of a row is 0.7 of the peer's, but 2.5 of 6.2 us are those of the one session "
         "that moves all rows in one transaction, in which the other core is idle",
     ),
 }

@@ -63,7 +63,7 @@ class Question:
     Attributes:
         name: Label in the results table.
         size: Key of `OPTIONS` with the number of events.
-        is_skewed: True if the first shard has `spark_size_percent` of the events, else as many as the others.
+        is_skewed: True if the first shard has `spark_size_percent` of the events; else all have equal numbers.
         is_killed: True if an executor is killed when half of the events are in the lake.
         shards: Number of shards; None for that of `OPTIONS`.
     """

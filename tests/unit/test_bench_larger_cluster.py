@@ -1,4 +1,4 @@
-"""What a larger cluster would do, computed from measured costs."""
+"""Throughput of a larger cluster, computed from measured costs."""
 
 from __future__ import annotations
 
