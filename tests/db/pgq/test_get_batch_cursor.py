@@ -1,7 +1,7 @@
 import psycopg
 import pytest
 
-from support import rows, value
+from support import replace_in, rows, value
 from support.log import open_batch
 
 
@@ -47,6 +47,57 @@ def test_the_condition_runs_with_the_callers_rights(database, connection, consum
                 "select * from pgq.get_batch_cursor(%s, 'd', 2, 'exists (select from public.secret)')",
                 (batch,),
             )
+
+
+LARGE = ("pgq.get_batch_cursor(bigint,text,integer,text)", "> 20000", "> -1")
+RANGES = "sluice.batch_ranges"
+
+
+@pytest.mark.parametrize("limit", [1, 4, 9, 10, 100])
+def test_later_cursors_over_a_large_batch_have_its_events(connection, consumer, limit):
+    replace_in(connection, *LARGE)
+    batch = open_batch(connection, 10)
+    whole = rows(connection, "select * from pgq.get_batch_events(%s)", batch)
+    for _ in range(3):
+        with connection.transaction():
+            first = rows(connection, "select * from pgq.get_batch_cursor(%s, 'c', %s)", batch, limit)
+            rest = rows(connection, "fetch all from c")
+        assert first == whole[:limit]
+        assert rest == whole[limit:]
+
+    assert value(connection, f"select current_setting('{RANGES}')") != ""
+
+
+def test_first_cursor_over_a_large_batch_does_not_read_its_blocks(connection, consumer):
+    replace_in(connection, *LARGE)
+    batch = open_batch(connection, 10)
+    with connection.transaction():
+        rows(connection, "select * from pgq.get_batch_cursor(%s, 'c', 4)", batch)
+
+    assert not value(connection, f"select current_setting('{RANGES}', true)")
+
+
+def test_the_limit_holds_between_events_with_the_same_number_of_a_large_batch(connection, consumer):
+    replace_in(connection, *LARGE)
+    connection.execute(
+        "insert into pgq.event_1_0 (ev_id, ev_type, ev_data) values (2, 't', 'again'), (2, 't', 'third')"
+    )
+    batch = open_batch(connection, 4)
+    for _ in range(3):
+        with connection.transaction():
+            first = rows(connection, "select ev_id from pgq.get_batch_cursor(%s, 'c', 2)", batch)
+            rest = rows(connection, "fetch all from c")
+        assert first == [(1,), (2,)]
+        assert [row[0] for row in rest] == [2, 2, 3, 4]
+
+
+def test_later_cursor_over_a_large_batch_without_events_is_empty(connection, consumer):
+    replace_in(connection, *LARGE)
+    batch = open_batch(connection, 0)
+    for _ in range(3):
+        with connection.transaction():
+            assert rows(connection, "select * from pgq.get_batch_cursor(%s, 'c', 2)", batch) == []
+            assert rows(connection, "fetch all from c") == []
 
 
 @pytest.mark.parametrize("arguments", ["null, 'c', 1", "{batch}, null, 1", "{batch}, 'c', null"])

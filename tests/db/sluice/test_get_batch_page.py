@@ -11,12 +11,21 @@ NEXT = "pgq.event_1_next(pg_snapshot,bigint,pg_snapshot,bigint,bigint,integer,in
 OUTSIDE = "pgq.event_1_outside(pg_snapshot,pg_snapshot,bigint,bigint,integer,integer)"
 
 
-@pytest.fixture(params=[False, True], ids=["without", "with_index"])
+RANGES = "pgq._batch_page(integer,integer,pg_snapshot,pg_snapshot,bigint,integer)"
+
+
+@pytest.fixture(params=["without", "with_index", "large"])
 def consumer(request, connection):
-    """A consumer of a log without share groups, or with one, which gives its events an index by number."""
+    """A consumer of a log without share groups, or with one, which gives its events an index by number.
+
+    Or without share groups, where each batch counts as a large one.
+    """
     connection.execute("select pgq.create_queue('changes')")
-    if request.param:
+    if request.param == "with_index":
         connection.execute("select sluice.create_group('changes', 'group')")
+    if request.param == "large":
+        replace_in(connection, PAGE, "> 20000", "> -1000")
+        replace_in(connection, RANGES, "integer := 64", "integer := 1")
     connection.execute(
         "update pgq.queue set queue_ticker_max_lag = '0', queue_ticker_idle_period = '0'"
     )
@@ -107,16 +116,17 @@ def test_late_retried_and_other_events_of_a_batch_are_on_its_pages(database, con
 
 # With an index or not → the function, parts of its source, and the bugs that replace them.
 SAME_ID = {
-    False: (
+    "without": (
         PAGE,
         ("and event.ev_id <= $2 order by event.ev_id", "order by event.ev_id limit $2"),
         ("using v_after, v_upto;", "using v_after, qty;"),
     ),
-    True: (
+    "with_index": (
         NEXT,
         ("i_upto_seq - i_after_seq <= 100", "false"),  # a short batch is looked up by transaction
         ("- cardinality(v_events)) rows with ties", "- cardinality(v_events)) rows only"),
     ),
+    "large": (RANGES, ("rows with ties", "rows only")),
 }
 
 
@@ -165,6 +175,24 @@ PLANTED_WITH_INDEX = {
         "if false",
     ),
 }
+PLANTED_LARGE = {
+    "late commits are skipped": (BETWEEN, "if i_slice = 1", "if false"),
+    "open transactions are read": (
+        RANGES,
+        "and pg_visible_in_snapshot(event.ev_txid, $4)",
+        "and $4 is not null",
+    ),
+    "the batch before is read": (
+        RANGES,
+        "and not pg_visible_in_snapshot(event.ev_txid, $5)",
+        "and $5 is not null",
+    ),
+    "events of other owners are read": (
+        RANGES,
+        "and (event.ev_owner is null or event.ev_owner = $3)\n           and",
+        "and ($3 is not null) and",
+    ),
+}
 
 
 def check_planted(database, connection, function, old, new):
@@ -174,19 +202,113 @@ def check_planted(database, connection, function, old, new):
         check_late_retried_and_other_events(database, connection)
 
 
-@pytest.mark.parametrize("consumer", [False], indirect=True)
+@pytest.mark.parametrize("consumer", ["without"], indirect=True)
 @pytest.mark.parametrize("bug", PLANTED)
 def test_a_planted_bug_is_found_without_an_index(database, connection, consumer, bug):
     check_planted(database, connection, *PLANTED[bug])
 
 
-@pytest.mark.parametrize("consumer", [True], indirect=True)
+@pytest.mark.parametrize("consumer", ["with_index"], indirect=True)
 @pytest.mark.parametrize("bug", PLANTED_WITH_INDEX)
 def test_a_planted_bug_is_found_with_an_index(database, connection, consumer, bug):
     check_planted(database, connection, *PLANTED_WITH_INDEX[bug])
 
 
-@pytest.mark.parametrize("consumer", [True], indirect=True)
+@pytest.mark.parametrize("consumer", ["large"], indirect=True)
+@pytest.mark.parametrize("bug", PLANTED_LARGE)
+def test_a_planted_bug_is_found_in_a_large_batch(database, connection, consumer, bug):
+    check_planted(database, connection, *PLANTED_LARGE[bug])
+
+
+def check_many_blocks(connection):
+    """Transactions whose numbers overlap, in the blocks of two tables, some of them inserted in another order."""
+    for n in range(6):
+        connection.execute(
+            f"""insert into pgq.event_1_{n % 2} (ev_id, ev_type, ev_data)
+                select (i * 7919 + {n}) %% 4001 + {n} * 2000, 't', repeat('x', %s)
+                from generate_series(1, 400) as i""",
+            (n * 30,),
+        )
+    batch = open_batch(connection, 500)
+    everything = rows(connection, "select * from pgq.get_batch_events(%s)", batch)
+    for qty in (1_000, 97):
+        found = pages(connection, batch, qty)
+        # Events with the same number have no order.
+        assert [row[0] for page in found for row in page] == [row[0] for row in everything]
+        assert sorted(row for page in found for row in page) == sorted(everything)
+        assert all(len(page) >= qty for page in found[:-1])
+        assert all(len(page) == qty or page[-1][0] == page[qty - 1][0] for page in found[:-1])
+    return batch, everything
+
+
+def test_pages_of_a_batch_in_many_blocks_are_the_batch(connection, consumer):
+    check_many_blocks(connection)
+
+
+@pytest.mark.parametrize("consumer", ["large"], indirect=True)
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ("or v_upto is null", "and v_upto is not null"),
+        ("filter (where r.lowest > v_after)", ""),
+        ("and (r.lowest <= v_upto", "and (r.highest <= v_upto"),
+    ],
+)
+def test_a_bug_in_the_choice_of_blocks_is_found(connection, consumer, old, new):
+    replace_in(connection, RANGES, old, new)
+
+    with pytest.raises(AssertionError):
+        check_many_blocks(connection)
+
+
+@pytest.mark.parametrize("consumer", ["large"], indirect=True)
+def test_pages_continue_after_a_rewrite_of_the_events(connection, consumer):
+    batch, everything = check_many_blocks(connection)
+
+    connection.execute("create index by_data on pgq.event_1_0 (length(ev_data), (ev_id % 7))")
+    connection.execute("cluster pgq.event_1_0 using by_data")
+
+    found = [row for page in pages(connection, batch, 97) for row in page]
+    assert sorted(found) == sorted(everything)
+
+
+@pytest.mark.parametrize("consumer", ["large"], indirect=True)
+def test_a_session_reads_the_pages_of_two_batches_alternately(connection, consumer):
+    connection.execute("select pgq.register_consumer('changes', 'other')")
+    first = open_batch(connection, 20)
+    second = open_batch(connection, 20, consumer="other")
+
+    for after in range(0, 20, 5):
+        for batch, offset in ((first, 0), (second, 0)):
+            page = rows(
+                connection, "select ev_id from sluice.get_batch_page(%s, %s, 5)", batch, after + offset
+            )
+            assert page == [(n,) for n in range(after + 1, after + 6)]
+
+
+@pytest.mark.parametrize("consumer", ["large"], indirect=True)
+def test_a_page_after_a_rolled_back_first_page_has_its_events(connection, consumer):
+    batch = open_batch(connection, 10)
+    with connection.transaction(force_rollback=True):
+        assert len(pages(connection, batch, 5)) == 2
+
+    assert [len(page) for page in pages(connection, batch, 5)] == [5, 5]
+
+
+@pytest.mark.parametrize("consumer", ["large"], indirect=True)
+def test_later_pages_of_a_large_batch_do_not_read_it_again(connection, consumer):
+    batch = open_batch(connection, 3_000)
+    reads = """select sum(pg_stat_get_xact_tuples_fetched(c.oid) + pg_stat_get_xact_tuples_returned(c.oid))
+               from pg_class as c where c.relname like 'event_1_%%'"""
+    page = "select * from sluice.get_batch_page(%s, 1000, 10)"
+    assert len(rows(connection, page, batch)) == 10
+    with connection.transaction():
+        before = value(connection, reads)
+        assert len(rows(connection, page, batch)) == 10
+        assert value(connection, reads) - before < 600
+
+
+@pytest.mark.parametrize("consumer", ["with_index"], indirect=True)
 def test_page_of_a_log_with_an_index_does_not_read_the_batch(connection, consumer):
     batch = open_batch(connection, 3_000)
 

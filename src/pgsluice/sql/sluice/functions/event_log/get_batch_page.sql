@@ -1,7 +1,8 @@
 -- Logs with share groups have an index by number: a page costs its events, and the first and the last page also read the
 -- batch's part of the index by transaction. Other logs do not have it, because it makes each insert slower: there, each page
--- reads the ids of the whole batch to find its last one, and the batch again for its events. To resume and then read to the
--- end, sluice.batch_query(batch_id, columns, after_ev_id) reads the batch once.
+-- of a small batch reads the ids of the whole batch to find its last one, and the batch again for its events. For a large
+-- one see pgq._batch_page. To resume and then read to the end, sluice.batch_query(batch_id, columns, after_ev_id) reads the
+-- batch once.
 create or replace function sluice.get_batch_page(
     batch_id bigint, after_ev_id bigint, qty integer,
     out ev_id bigint, out ev_time timestamptz, out ev_txid bigint, out ev_retry integer,
@@ -42,6 +43,18 @@ begin
         )
         using v_batch.pos_last_snapshot, v_batch.pos_last_seq, v_batch.pos_next_snapshot, v_batch.pos_next_seq, after_ev_id,
             v_batch.sub_id, qty;
+        return;
+    end if;
+    if v_batch.pos_next_seq - v_batch.pos_last_seq > 20000 then
+        return query
+            select e.ev_id, e.ev_time, e.ev_txid::text::bigint, e.ev_retry, e.ev_type, e.ev_data,
+                e.ev_extra1, e.ev_extra2, e.ev_extra3, e.ev_extra4
+            from pgq._batch_page(
+                v_batch.sub_queue, v_batch.sub_id, v_batch.pos_last_snapshot, v_batch.pos_next_snapshot, after_ev_id, qty
+            ) with ordinality as e (
+                ev_id, ev_time, ev_txid, ev_owner, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4, position
+            )
+            order by e.position;
         return;
     end if;
     v_query := pgq.batch_event_sql(batch_id);
