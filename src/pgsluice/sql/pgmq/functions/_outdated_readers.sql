@@ -39,10 +39,12 @@ declare
                 from pgmq.%1$I as ready
                 where ready.vt <= ready.enqueued_at
                   and ready.vt <= due_by
+                  and ready.msg_id >= v_first_msg_id
                   and not exists (
                     select
                     from pgmq.%1$I as deferred
                     where deferred.vt > deferred.enqueued_at
+                      and deferred.vt >= v_first_vt
                       and deferred.vt <= due_by
                   )
                 order by ready.msg_id
@@ -51,15 +53,18 @@ declare
             $ready$;
     v_body constant text := $body$
 declare
-    -- Later changes before the head are not seen. So it is used only where a scan from the beginning passes many
-    -- entries (about 0.2 ms per thousand), and only so long that full scans remain a small part of the work. The server
-    -- counts the entries; where track_counts is off, and in partitions, there is no head.
-    v_entries_max constant bigint := 5000;
+    -- Later changes before the head are not seen. So it is used only where a scan from the beginning passes many blocks of
+    -- the indexes, and only so long that full scans remain a small part of the work. A block has about 360 entries, which
+    -- cost 70 us while their rows may still be visible to a snapshot, and 3 us once a scan has marked them. The server
+    -- counts the blocks; where track_counts is off, and in partitions, there is no head.
+    v_blocks_max constant bigint := 20;
     v_rest constant float8 := 20;
+    v_rest_min_s constant float8 := 0.2;
     v_rest_max_s constant float8 := 10;
     -- The head stays this far behind what was found, so that transactions of usual length need not wait for a full
     -- scan.
     v_slack_ids constant bigint := 1000;
+    v_step_ids constant bigint := 200;
     v_slack_s constant float8 := 0.2;
     -- Due messages beyond this number are taken in the order in which they became due: sorting all of them by msg_id
     -- would make each read depend on their number.
@@ -69,36 +74,56 @@ declare
     v_contained constant jsonb := nullif(conditional, '{}');
     v_count bigint;
     -- The head that this session remembers: when it expires (seconds since 1970), the lowest ready msg_id, and the
-    -- lowest vt (seconds) of deferred messages. Only {0}: the last read was slow, and this one counts entries.
+    -- lowest vt (seconds) of deferred messages. -Infinity: that index is read from its beginning.
     v_head float8[];
     v_ready_idx oid;
     v_deferred_idx oid;
-    v_entries bigint;
+    v_ready_blocks bigint;
+    v_deferred_blocks bigint;
     v_now_s float8;
+    v_started_at timestamptz;
+    v_message pgmq.message_record;
     v_first_msg_id bigint := -9223372036854775808;
     v_first_vt timestamptz := '-infinity';
     v_first_due timestamptz;
     v_claimed bigint[];
 begin
-    -- The usual case in one statement: no head, no condition, and no message is due. If one is due, or nothing is
+    if v_setting <> '' then
+        v_head := string_to_array(v_setting, ' ');
+        v_now_s := extract(epoch from due_by);
+        if v_head[1] between v_now_s and v_now_s + v_rest_max_s then
+            v_first_msg_id := case when v_head[2] > '-infinity' then v_head[2] else v_first_msg_id end;
+            v_first_vt := to_timestamp(v_head[3]);
+        else
+            v_head := null;
+        end if;
+    end if;
+
+    -- The usual case in one statement: no condition, and no message is due. If one is due, or nothing is
     -- ready, it does nothing, and the steps below follow. A subquery without outer references is executed once; its
-    -- result cannot prune partitions.
-    if v_setting = '' and v_contained is null and %5$s then
-        if qty = 1 and remove then
-            return query
-            delete from pgmq.%1$I as queued
-            where queued.msg_id = (%6$s)
-            returning queued.msg_id, queued.read_ct, queued.enqueued_at, queued.last_read_at, queued.vt,
-                queued.message, queued.headers;
-        elsif qty = 1 then
-            return query
-            update pgmq.%1$I as queued
-            set last_read_at = due_by,
-                vt = due_by + hide_for,
-                read_ct = least(queued.read_ct::bigint + 1, 2147483647)::integer
-            where queued.msg_id = (%6$s)
-            returning queued.msg_id, queued.read_ct, queued.enqueued_at, queued.last_read_at, queued.vt,
-                queued.message, queued.headers;
+    -- result cannot prune partitions. If the head has expired, those steps store it again.
+    if v_contained is null and (v_setting = '' or v_head is not null and qty = 1) and %5$s then
+        if qty = 1 then
+            if remove then
+                delete from pgmq.%1$I as queued
+                where queued.msg_id = (%6$s)
+                returning queued.msg_id, queued.read_ct, queued.enqueued_at, queued.last_read_at, queued.vt,
+                    queued.message, queued.headers
+                into v_message;
+            else
+                update pgmq.%1$I as queued
+                set last_read_at = due_by,
+                    vt = due_by + hide_for,
+                    read_ct = least(queued.read_ct::bigint + 1, 2147483647)::integer
+                where queued.msg_id = (%6$s)
+                returning queued.msg_id, queued.read_ct, queued.enqueued_at, queued.last_read_at, queued.vt,
+                    queued.message, queued.headers
+                into v_message;
+            end if;
+            v_count := 1;
+            if found then
+                return next v_message;
+            end if;
         elsif remove then
             return query
             with popped as (
@@ -122,26 +147,60 @@ begin
             select * from delivered order by delivered.msg_id;
         end if;
         if found then
-            -- Counting the entries costs more than the clock. A scan that passed many was slow.
-            get diagnostics v_count = row_count;
-            if clock_timestamp() > due_by + interval '1 ms' + v_count * interval '20 us' then
-                perform set_config(%2$L, '0', false);
+            if qty > 1 then
+                get diagnostics v_count = row_count;
+            end if;
+            if v_head is not null then
+                if v_head[2] > '-infinity' and v_message.msg_id > v_head[2] + v_slack_ids + v_step_ids
+                    or v_head[3] > '-infinity' and v_now_s > v_head[3] + 2 * v_slack_s
+                then
+                    -- No lower message is ready, and none is due.
+                    v_head[2] := case when v_head[2] > '-infinity' then (v_message.msg_id - v_slack_ids)::float8 else v_head[2] end;
+                    v_head[3] := case when v_head[3] > '-infinity' then v_now_s - v_slack_s else v_head[3] end;
+                    perform set_config(%2$L, array_to_string(v_head, ' '), false);
+                end if;
+            -- Counting the blocks costs more than the clock. A scan that passed many was slow: it is repeated to count them.
+            elsif clock_timestamp() > due_by + interval '1 ms' + v_count * interval '20 us' then
+                v_started_at := clock_timestamp();
+                v_ready_idx := to_regclass(%3$L);
+                v_deferred_idx := to_regclass(%4$L);
+                v_ready_blocks := pg_stat_get_xact_blocks_fetched(v_ready_idx);
+                v_deferred_blocks := pg_stat_get_xact_blocks_fetched(v_deferred_idx);
+                select queued.msg_id
+                into v_message.msg_id
+                from pgmq.%1$I as queued
+                where queued.vt <= queued.enqueued_at
+                  and queued.vt <= due_by
+                order by queued.msg_id
+                limit 1;
+                perform
+                from pgmq.%1$I as deferred
+                where deferred.vt > deferred.enqueued_at
+                  and deferred.vt <= due_by
+                limit 1;
+                v_ready_blocks := pg_stat_get_xact_blocks_fetched(v_ready_idx) - v_ready_blocks;
+                v_deferred_blocks := pg_stat_get_xact_blocks_fetched(v_deferred_idx) - v_deferred_blocks;
+                if not found and greatest(v_ready_blocks, v_deferred_blocks) > v_blocks_max then
+                    v_now_s := extract(epoch from due_by);
+                    v_head := array[
+                        v_now_s + greatest(
+                            v_rest_min_s, least(extract(epoch from clock_timestamp() - v_started_at) * v_rest, v_rest_max_s)
+                        ),
+                        case when v_ready_blocks > v_blocks_max then (v_message.msg_id - v_slack_ids)::float8 end,
+                        case when v_deferred_blocks > v_blocks_max then v_now_s - v_slack_s end
+                    ];
+                    perform set_config(%2$L, array_to_string(v_head, ' ', '-infinity'), false);
+                end if;
             end if;
             return;
         end if;
     end if;
 
-    v_head := string_to_array(nullif(v_setting, ''), ' ');
     v_ready_idx := to_regclass(%3$L);
     v_deferred_idx := to_regclass(%4$L);
-    v_entries := pg_stat_get_xact_tuples_returned(v_ready_idx) + pg_stat_get_xact_tuples_returned(v_deferred_idx);
+    v_ready_blocks := pg_stat_get_xact_blocks_fetched(v_ready_idx);
+    v_deferred_blocks := pg_stat_get_xact_blocks_fetched(v_deferred_idx);
     v_now_s := extract(epoch from due_by);
-    if v_head[1] between v_now_s and v_now_s + v_rest_max_s then
-        v_first_msg_id := v_head[2];
-        v_first_vt := to_timestamp(v_head[3]);
-    else
-        v_head := null;
-    end if;
 
     select queued.vt
     into v_first_due
@@ -208,20 +267,26 @@ begin
     end if;
 
     if v_head is null then
-        v_entries := pg_stat_get_xact_tuples_returned(v_ready_idx) + pg_stat_get_xact_tuples_returned(v_deferred_idx)
-            - v_entries;
-        if v_entries > v_entries_max + 2 * cardinality(v_claimed) then
+        v_ready_blocks := pg_stat_get_xact_blocks_fetched(v_ready_idx) - v_ready_blocks;
+        v_deferred_blocks := pg_stat_get_xact_blocks_fetched(v_deferred_idx) - v_deferred_blocks;
+        if greatest(v_ready_blocks, v_deferred_blocks) > v_blocks_max + cardinality(v_claimed) / 100 then
             v_head := array[
-                v_now_s + least(extract(epoch from clock_timestamp() - due_by) * v_rest, v_rest_max_s), v_first_msg_id, 0
+                v_now_s + greatest(
+                    v_rest_min_s, least(extract(epoch from clock_timestamp() - due_by) * v_rest, v_rest_max_s)
+                ),
+                case when v_ready_blocks > v_blocks_max then v_first_msg_id::float8 else '-infinity' end,
+                case when v_deferred_blocks > v_blocks_max then 0.0::float8 else '-infinity' end
             ];
         end if;
     end if;
     if v_head is not null then
         -- Every ready message was considered, so none is ready below the first.
-        if v_first_due is null and v_contained is null and v_claimed <> '{}' then
+        if v_head[2] > '-infinity' and v_first_due is null and v_contained is null and v_claimed <> '{}' then
             v_head[2] := greatest(v_claimed[1] - v_slack_ids, v_first_msg_id);
         end if;
-        v_head[3] := extract(epoch from coalesce(v_first_due, due_by)) - v_slack_s;
+        if v_head[3] > '-infinity' then
+            v_head[3] := extract(epoch from coalesce(v_first_due, due_by)) - v_slack_s;
+        end if;
         perform set_config(%2$L, array_to_string(v_head, ' '), false);
     elsif v_setting <> '' then
         perform set_config(%2$L, '', false);
