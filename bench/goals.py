@@ -65,6 +65,13 @@ def _send_read(call: str, before: str) -> Iterator[Line]:
             yield Line("send_read", question, call, setting, before if is_before else "", commit)
 
 
+def _read_flushed() -> Iterator[Line]:
+    call = "read(1) + delete(1)"
+    for clients in (1, 2, 8):
+        named = call if clients == 1 else f"{call}, {_clients(clients)}"
+        yield Line("send_read", f"{named}, on", call, f"{_clients(clients)}, on", "", "on")
+
+
 def _share_claim(qty: int, before: dict[str, str]) -> Iterator[Line]:
     call = f"claim({qty}) + acknowledge"
     for clients in (1, 2, 8):
@@ -80,6 +87,7 @@ def _share_claim(qty: int, before: dict[str, str]) -> Iterator[Line]:
 ROWS: dict[str, tuple[Line, ...]] = {
     "share group, to PGMQ": (
         *_share_claim(100, {"off": "3.9 to 4.9", "on": "3.0 to 4.2"}),
+        *_share_claim(10, {"off": "", "on": ""}),
         *_share_claim(1, {"off": "0.54", "on": "1.67"}),
         Line(
             "share_claim", "claim(1) + acknowledge, off, psycopg",
@@ -112,7 +120,8 @@ ROWS: dict[str, tuple[Line, ...]] = {
         *_send_read("send_batch(100)", "0.84 to 0.94"),
         Line("send_read", "send_batch(10,000)", "send_batch(10,000)", "1 client, off", "0.96", "off"),
         Line("send_read", "send_batch(10,000)", "send_batch(10,000)", "1 client, on"),
-        *_send_read("read(1) + delete(1)", "1.33"),
+        *(line for line in _send_read("read(1) + delete(1)", "1.33") if line.synchronous_commit == "off"),
+        *_read_flushed(),
         *_send_read("read(100) + delete(100)", "1.19 to 1.35"),
         *_send_read("pop(1)", "1.40"),
     ),
@@ -147,6 +156,13 @@ ROWS: dict[str, tuple[Line, ...]] = {
     ),
     "share group, after a late transaction": (
         Line("share_backlog", "claim(100), late", "claim(100)", "600,000 newer messages"),
+    ),
+    "work queue, right after 300,000 messages were read": (
+        Line("read_invisible", "read(1), just read in front", "read(1)", "to a short queue"),
+        Line(
+            "read_invisible", "read(1), just read in front, snapshot held",
+            "read(1)", "snapshot held, to a short queue",
+        ),
     ),
     "work queue, groups without create_fifo_index": (
         *(

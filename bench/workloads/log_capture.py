@@ -40,10 +40,13 @@ QUESTIONS = (
     Question("update of a row, captured", is_captured=True),
     Question("update of a row, captured, to the peer", is_captured=True),
 )
-JSON = "old and new row become JSON, and the event is appended by PL/pgSQL"
+JSON = (
+    "of the added time about a third is the insert of the event, a fifth the settings that make the text of "
+    "values the same in every session, and an eighth each of the two triggers; the rest makes JSON of two rows"
+)
 GOALS = {
-    QUESTIONS[1].name: Goal(0.7, of=QUESTIONS[0].name, why_missed=JSON),
-    QUESTIONS[2].name: Goal(1.0, why_missed=JSON),
+    QUESTIONS[1].name: Goal(0.6, of=QUESTIONS[0].name, why_missed=JSON),
+    QUESTIONS[2].name: Goal(0.9, why_missed=JSON),
 }
 
 

@@ -17,7 +17,8 @@ __all__ = ["BIN_DIR"]
 TITLE = "Pages of 100 events for each second of the backend's CPU time, one session"
 UNIT = "pages a second of the backend's CPU time"
 NOTES = [
-    "page in the middle: by sluice.get_batch_page; in the peer by the condition of get_batch_cursor"
+    "page in the middle: by sluice.get_batch_page; in the peer by the condition of get_batch_cursor",
+    "the warm-up has the first page of each batch in the session, which reads the whole batch",
 ]
 SYSTEMS = [Pgsluice(), Pgq()]
 SMALL, LARGE = 10_000, 1_000_000
@@ -45,9 +46,8 @@ class Question:
 
 CURSOR, PAGE = "first page by get_batch_cursor", "page in the middle"
 QUESTIONS = tuple(Question(call, events) for call in (CURSOR, PAGE) for events in (SMALL, LARGE))
-SORTED = "each call finds and sorts the events of the batch, as the log has no share group and so no index by number"
 GOALS = {
-    question.name: Goal(1 / 2, of=f"{question.call} of {SMALL:,}", why_missed=SORTED)
+    question.name: Goal(1 / 2, of=f"{question.call} of {SMALL:,}")
     for question in QUESTIONS
     if question.events == LARGE
 }

@@ -29,6 +29,7 @@ class Question:
         each: Batch size.
         reads: True if the queue is filled first.
         clients: Number of sessions.
+        synchronous_commit: Setting of the sessions; None for the server's.
         name: Label in the results table.
     """
 
@@ -38,11 +39,13 @@ class Question:
     each: int
     reads: bool
     clients: int = 1
+    synchronous_commit: str | None = None
     name: str = field(init=False)
 
     def __post_init__(self) -> None:
         clients = f", {self.clients} clients" if self.clients > 1 else ""
-        object.__setattr__(self, "name", self.call + clients)
+        commit = f", {self.synchronous_commit}" if self.synchronous_commit else ""
+        object.__setattr__(self, "name", self.call + clients + commit)
 
 
 def send_batch(each: int) -> str:
@@ -86,9 +89,11 @@ QUESTIONS = (
     READ_BATCH,
     POP,
     *(replace(question, clients=clients) for clients in (2, 8) for question in CONCURRENT),
+    *(replace(READ, clients=clients, synchronous_commit="on") for clients in (1, 2, 8)),
 )
 
 CHECKS = "probably because each row is checked against the predicates of two partial indexes"
+FLUSHES = "each waits for the flush of two commits, which costs the same in both"
 ROWS = "writing rows and the commits cost the same in both"
 CALLS = {
     SEND.call: Goal(
@@ -100,7 +105,12 @@ CALLS = {
     READ_BATCH.call: Goal(1.5, why_missed=ROWS),
     POP.call: Goal(1.5, why_missed=ROWS),
 }
-GOALS = {question.name: CALLS[question.call] for question in QUESTIONS}
+GOALS = {
+    question.name: CALLS[question.call]
+    if question.synchronous_commit is None
+    else Goal(1.3, why_missed=FLUSHES)
+    for question in QUESTIONS
+}
 
 
 def measure(place: Place, question: Question) -> float:
@@ -131,6 +141,7 @@ def measure(place: Place, question: Question) -> float:
             question.script,
             transactions,
             clients=question.clients,
+            synchronous_commit=question.synchronous_commit,
         )
         (left,) = connection.execute(f"select count(*) from pgmq.q_{QUEUE}").fetchone() or (None,)
         if left != question.messages:

@@ -70,7 +70,7 @@ declare
     -- would make each read depend on their number.
     v_due_max constant bigint := 1000;
 
-    v_setting constant text := coalesce(current_setting(%2$L, true), '');
+    v_setting text := coalesce(current_setting(%2$L, true), '');
     v_contained constant jsonb := nullif(conditional, '{}');
     v_count bigint;
     -- The head that this session remembers: when it expires (seconds since 1970), the lowest ready msg_id, and the
@@ -95,6 +95,7 @@ begin
             v_first_msg_id := case when v_head[2] > '-infinity' then v_head[2] else v_first_msg_id end;
             v_first_vt := to_timestamp(v_head[3]);
         else
+            v_setting := case when greatest(v_head[2], v_head[3]) = '-infinity' then '' else v_setting end;
             v_head := null;
         end if;
     end if;
@@ -102,7 +103,10 @@ begin
     -- The usual case in one statement: no condition, and no message is due. If one is due, or nothing is
     -- ready, it does nothing, and the steps below follow. A subquery without outer references is executed once; its
     -- result cannot prune partitions. If the head has expired, those steps store it again.
-    if v_contained is null and (v_setting = '' or v_head is not null and qty = 1) and %5$s then
+    if v_contained is null
+        and (v_setting = '' or v_head is not null and (qty = 1 or greatest(v_head[2], v_head[3]) = '-infinity'))
+        and %5$s
+    then
         if qty = 1 then
             if remove then
                 delete from pgmq.%1$I as queued
@@ -160,7 +164,8 @@ begin
                     perform set_config(%2$L, array_to_string(v_head, ' '), false);
                 end if;
             -- Counting the blocks costs more than the clock. A scan that passed many was slow: it is repeated to count them.
-            elsif clock_timestamp() > due_by + interval '1 ms' + v_count * interval '20 us' then
+            -- If they are few, on a busy machine, no read repeats it within the next second.
+            elsif clock_timestamp() > due_by + interval '400 us' + v_count * interval '20 us' then
                 v_started_at := clock_timestamp();
                 v_ready_idx := to_regclass(%3$L);
                 v_deferred_idx := to_regclass(%4$L);
@@ -180,8 +185,10 @@ begin
                 limit 1;
                 v_ready_blocks := pg_stat_get_xact_blocks_fetched(v_ready_idx) - v_ready_blocks;
                 v_deferred_blocks := pg_stat_get_xact_blocks_fetched(v_deferred_idx) - v_deferred_blocks;
-                if not found and greatest(v_ready_blocks, v_deferred_blocks) > v_blocks_max then
-                    v_now_s := extract(epoch from due_by);
+                v_now_s := extract(epoch from due_by);
+                if found or greatest(v_ready_blocks, v_deferred_blocks) <= v_blocks_max then
+                    v_head := array[v_now_s + 1, '-infinity', '-infinity'];
+                else
                     v_head := array[
                         v_now_s + greatest(
                             v_rest_min_s, least(extract(epoch from clock_timestamp() - v_started_at) * v_rest, v_rest_max_s)
@@ -189,8 +196,8 @@ begin
                         case when v_ready_blocks > v_blocks_max then (v_message.msg_id - v_slack_ids)::float8 end,
                         case when v_deferred_blocks > v_blocks_max then v_now_s - v_slack_s end
                     ];
-                    perform set_config(%2$L, array_to_string(v_head, ' ', '-infinity'), false);
                 end if;
+                perform set_config(%2$L, array_to_string(v_head, ' ', '-infinity'), false);
             end if;
             return;
         end if;

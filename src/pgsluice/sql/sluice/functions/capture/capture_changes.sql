@@ -72,7 +72,7 @@ begin
                         limit 2
                     ) end
                 into v_queue_id, v_segment, v_planned, v_events
-                from (values (sluice._planned_shape())) as s (shape)
+                from (select sluice._planned_shape() offset 0) as s (shape)
                 left join pgq.queue as q on q.queue_name = s.shape[3] and not q.queue_disable_insert;
             elsif tg_op = 'DELETE' then
                 select q.queue_id, q.queue_cur_table, s.shape,
@@ -86,7 +86,7 @@ begin
                         limit 2
                     ) end
                 into v_queue_id, v_segment, v_planned, v_events
-                from (values (sluice._planned_shape())) as s (shape)
+                from (select sluice._planned_shape() offset 0) as s (shape)
                 left join pgq.queue as q on q.queue_name = s.shape[3] and not q.queue_disable_insert;
             else
                 select q.queue_id, q.queue_cur_table, s.shape,
@@ -101,7 +101,7 @@ begin
                         limit 2
                     ) end
                 into v_queue_id, v_segment, v_planned, v_events
-                from (values (sluice._planned_shape())) as s (shape)
+                from (select sluice._planned_shape() offset 0) as s (shape)
                 left join pgq.queue as q on q.queue_name = s.shape[3] and not q.queue_disable_insert;
             end if;
         exception
