@@ -64,13 +64,12 @@ declare
     -- The head stays this far behind what was found, so that transactions of usual length need not wait for a full
     -- scan.
     v_slack_ids constant bigint := 1000;
-    v_step_ids constant bigint := 200;
     v_slack_s constant float8 := 0.2;
     -- Due messages beyond this number are taken in the order in which they became due: sorting all of them by msg_id
     -- would make each read depend on their number.
     v_due_max constant bigint := 1000;
 
-    v_setting text := coalesce(current_setting(%2$L, true), '');
+    v_setting constant text := coalesce(current_setting(%2$L, true), '');
     v_contained constant jsonb := nullif(conditional, '{}');
     v_count bigint;
     -- The head that this session remembers: when it expires (seconds since 1970), the lowest ready msg_id, and the
@@ -82,7 +81,7 @@ declare
     v_deferred_blocks bigint;
     v_now_s float8;
     v_started_at timestamptz;
-    v_message pgmq.message_record;
+    v_ready_id bigint;
     v_first_msg_id bigint := -9223372036854775808;
     v_first_vt timestamptz := '-infinity';
     v_first_due timestamptz;
@@ -95,7 +94,6 @@ begin
             v_first_msg_id := case when v_head[2] > '-infinity' then v_head[2] else v_first_msg_id end;
             v_first_vt := to_timestamp(v_head[3]);
         else
-            v_setting := case when greatest(v_head[2], v_head[3]) = '-infinity' then '' else v_setting end;
             v_head := null;
         end if;
     end if;
@@ -103,31 +101,22 @@ begin
     -- The usual case in one statement: no condition, and no message is due. If one is due, or nothing is
     -- ready, it does nothing, and the steps below follow. A subquery without outer references is executed once; its
     -- result cannot prune partitions. If the head has expired, those steps store it again.
-    if v_contained is null
-        and (v_setting = '' or v_head is not null and (qty = 1 or greatest(v_head[2], v_head[3]) = '-infinity'))
-        and %5$s
-    then
-        if qty = 1 then
-            if remove then
-                delete from pgmq.%1$I as queued
-                where queued.msg_id = (%6$s)
-                returning queued.msg_id, queued.read_ct, queued.enqueued_at, queued.last_read_at, queued.vt,
-                    queued.message, queued.headers
-                into v_message;
-            else
-                update pgmq.%1$I as queued
-                set last_read_at = due_by,
-                    vt = due_by + hide_for,
-                    read_ct = least(queued.read_ct::bigint + 1, 2147483647)::integer
-                where queued.msg_id = (%6$s)
-                returning queued.msg_id, queued.read_ct, queued.enqueued_at, queued.last_read_at, queued.vt,
-                    queued.message, queued.headers
-                into v_message;
-            end if;
-            v_count := 1;
-            if found then
-                return next v_message;
-            end if;
+    if v_contained is null and (v_setting = '' or v_head is not null and qty = 1) and %5$s then
+        if qty = 1 and remove then
+            return query
+            delete from pgmq.%1$I as queued
+            where queued.msg_id = (%6$s)
+            returning queued.msg_id, queued.read_ct, queued.enqueued_at, queued.last_read_at, queued.vt,
+                queued.message, queued.headers;
+        elsif qty = 1 then
+            return query
+            update pgmq.%1$I as queued
+            set last_read_at = due_by,
+                vt = due_by + hide_for,
+                read_ct = least(queued.read_ct::bigint + 1, 2147483647)::integer
+            where queued.msg_id = (%6$s)
+            returning queued.msg_id, queued.read_ct, queued.enqueued_at, queued.last_read_at, queued.vt,
+                queued.message, queued.headers;
         elsif remove then
             return query
             with popped as (
@@ -151,53 +140,52 @@ begin
             select * from delivered order by delivered.msg_id;
         end if;
         if found then
-            if qty > 1 then
-                get diagnostics v_count = row_count;
-            end if;
-            if v_head is not null then
-                if v_head[2] > '-infinity' and v_message.msg_id > v_head[2] + v_slack_ids + v_step_ids
-                    or v_head[3] > '-infinity' and v_now_s > v_head[3] + 2 * v_slack_s
-                then
-                    -- No lower message is ready, and none is due.
-                    v_head[2] := case when v_head[2] > '-infinity' then (v_message.msg_id - v_slack_ids)::float8 else v_head[2] end;
-                    v_head[3] := case when v_head[3] > '-infinity' then v_now_s - v_slack_s else v_head[3] end;
-                    perform set_config(%2$L, array_to_string(v_head, ' '), false);
-                end if;
-            -- Counting the blocks costs more than the clock. A scan that passed many was slow: it is repeated to count them.
-            -- If they are few, on a busy machine, no read repeats it within the next second.
-            elsif clock_timestamp() > due_by + interval '400 us' + v_count * interval '20 us' then
+            get diagnostics v_count = row_count;
+            -- Counting the blocks costs more than the clock. A scan that passed many was slow: it is repeated to count them,
+            -- or to move the head.
+            if clock_timestamp() > due_by + interval '1 ms' + v_count * interval '20 us' then
                 v_started_at := clock_timestamp();
                 v_ready_idx := to_regclass(%3$L);
                 v_deferred_idx := to_regclass(%4$L);
                 v_ready_blocks := pg_stat_get_xact_blocks_fetched(v_ready_idx);
                 v_deferred_blocks := pg_stat_get_xact_blocks_fetched(v_deferred_idx);
                 select queued.msg_id
-                into v_message.msg_id
+                into v_ready_id
                 from pgmq.%1$I as queued
                 where queued.vt <= queued.enqueued_at
                   and queued.vt <= due_by
+                  and queued.msg_id >= v_first_msg_id
                 order by queued.msg_id
                 limit 1;
                 perform
                 from pgmq.%1$I as deferred
                 where deferred.vt > deferred.enqueued_at
+                  and deferred.vt >= v_first_vt
                   and deferred.vt <= due_by
                 limit 1;
                 v_ready_blocks := pg_stat_get_xact_blocks_fetched(v_ready_idx) - v_ready_blocks;
                 v_deferred_blocks := pg_stat_get_xact_blocks_fetched(v_deferred_idx) - v_deferred_blocks;
                 v_now_s := extract(epoch from due_by);
-                if found or greatest(v_ready_blocks, v_deferred_blocks) <= v_blocks_max then
-                    v_head := array[v_now_s + 1, '-infinity', '-infinity'];
-                else
+                if v_head is not null then
+                    if not found then
+                        v_head[2] := case
+                            when v_head[2] > '-infinity' then greatest(v_ready_id - v_slack_ids, v_first_msg_id)::float8
+                            else v_head[2]
+                        end;
+                        v_head[3] := case when v_head[3] > '-infinity' then v_now_s - v_slack_s else v_head[3] end;
+                    end if;
+                elsif not found and greatest(v_ready_blocks, v_deferred_blocks) > v_blocks_max then
                     v_head := array[
                         v_now_s + greatest(
                             v_rest_min_s, least(extract(epoch from clock_timestamp() - v_started_at) * v_rest, v_rest_max_s)
                         ),
-                        case when v_ready_blocks > v_blocks_max then (v_message.msg_id - v_slack_ids)::float8 end,
+                        case when v_ready_blocks > v_blocks_max then greatest(v_ready_id - v_slack_ids, v_first_msg_id)::float8 end,
                         case when v_deferred_blocks > v_blocks_max then v_now_s - v_slack_s end
                     ];
                 end if;
-                perform set_config(%2$L, array_to_string(v_head, ' ', '-infinity'), false);
+                if v_head is not null then
+                    perform set_config(%2$L, array_to_string(v_head, ' ', '-infinity'), false);
+                end if;
             end if;
             return;
         end if;
