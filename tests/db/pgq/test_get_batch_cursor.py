@@ -60,7 +60,9 @@ def test_later_cursors_over_a_large_batch_have_its_events(connection, consumer, 
     whole = rows(connection, "select * from pgq.get_batch_events(%s)", batch)
     for _ in range(3):
         with connection.transaction():
-            first = rows(connection, "select * from pgq.get_batch_cursor(%s, 'c', %s)", batch, limit)
+            first = rows(
+                connection, "select * from pgq.get_batch_cursor(%s, 'c', %s)", batch, limit
+            )
             rest = rows(connection, "fetch all from c")
         assert first == whole[:limit]
         assert rest == whole[limit:]

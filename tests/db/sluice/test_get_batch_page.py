@@ -247,7 +247,7 @@ def test_pages_of_a_batch_in_many_blocks_are_the_batch(connection, consumer):
 
 @pytest.mark.parametrize("consumer", ["large"], indirect=True)
 @pytest.mark.parametrize(
-    "old, new",
+    ("old", "new"),
     [
         ("or v_upto is null", "and v_upto is not null"),
         ("filter (where r.lowest > v_after)", ""),
@@ -281,7 +281,10 @@ def test_a_session_reads_the_pages_of_two_batches_alternately(connection, consum
     for after in range(0, 20, 5):
         for batch, offset in ((first, 0), (second, 0)):
             page = rows(
-                connection, "select ev_id from sluice.get_batch_page(%s, %s, 5)", batch, after + offset
+                connection,
+                "select ev_id from sluice.get_batch_page(%s, %s, 5)",
+                batch,
+                after + offset,
             )
             assert page == [(n,) for n in range(after + 1, after + 6)]
 

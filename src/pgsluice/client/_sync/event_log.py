@@ -627,8 +627,9 @@ class EventLog:
 
         Returns:
             About `qty` events: more when several events share the last ev_id, as after a retry; fewer on the last page.
-            In a log with a share group, a page costs its events. In other logs, each page scans the whole batch, and
-            `stream_batch_events` with `after_ev_id` scans it once.
+            In a log with a share group, a page costs its events. In other logs, each page of a batch of up to 20,000
+            events scans the batch; of a larger one, the first page of a session does, and later ones read about 4,000
+            rows. `stream_batch_events` with `after_ev_id` scans it once.
 
         Raises:
             BatchNotFoundError: The batch is not open.
