@@ -53,6 +53,8 @@ HUNDREDS, TENS, SINGLES, SLOW_SINGLES = 2_000, 3_000, 4_000, 2_000
 QUESTIONS = (
     Question(100, "off", HUNDREDS),
     Question(100, "on", HUNDREDS),
+    Question(10, "off", TENS),
+    Question(10, "on", TENS),
     Question(1, "off", SINGLES),
     Question(1, "on", SLOW_SINGLES),
     Question(100, "off", HUNDREDS, through="psycopg"),

@@ -69,12 +69,12 @@ def test_the_table_shows_the_figures_before_and_now_and_a_reached_goal():
 
 
 def test_the_table_gives_the_reason_of_a_missed_goal():
-    rates = {"read(1) + delete(1)": {"pgsluice": [120.0], "PGMQ": [100.0]}}
+    rates = {"read(1) + delete(1), on": {"pgsluice": [120.0], "PGMQ": [100.0]}}
 
     shown = " ".join(shown_of(report("send_read", rates)).split())
 
     assert "1.20" in shown
-    why = WORKLOADS["send_read"].GOALS["read(1) + delete(1)"].why_missed
+    why = WORKLOADS["send_read"].GOALS["read(1) + delete(1), on"].why_missed
     assert f"missed: {why}" in shown
 
 
