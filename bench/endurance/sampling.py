@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -63,6 +64,7 @@ class Sample:
         relations: Of each series of relations: bytes, dead rows, relations, and rows, or None if it is large.
         facts: Numbers of `FACTS`.
         sequences: Used part of each sequence.
+        clock_s: Time since 1970, which some sequences contain.
     """
 
     slice: int
@@ -77,6 +79,7 @@ class Sample:
     relations: dict[str, list[int | None]] = field(default_factory=dict)
     facts: dict[str, float | None] = field(default_factory=dict)
     sequences: dict[str, float] = field(default_factory=dict)
+    clock_s: float = field(default_factory=time.time)
 
     def line(self) -> str:
         """Return it as a line of JSON."""

@@ -27,6 +27,8 @@ YEARS_LEAST, SECONDS_PER_YEAR = 100, 31_557_600
 # Rows that are kept for longer than a run, by series: their number is bounded by the figure.
 # Samples: of 10 seconds for 90 minutes, of a minute for 36 hours, of 15 minutes for 45 days, of at most six sources.
 RETAINED_ROWS = {"sluice.sample_#": 6 * (540 + 2_160 + 4_320)}
+WAL_MB = 1_100  # max_wal_size by default, and the segments of a checkpoint
+QUEUE_TABLE, ARCHIVE_TABLES = "pgmq.q_endurance", "pgmq.a_endurance_P#"
 ROW_BYTES = 400  # with its share of the indexes, generously
 
 
@@ -65,7 +67,7 @@ def judge(samples: Sequence[Sample], part: Part, sizes: dict[str, int]) -> list[
         return [Finding("samples", None, float(len(samples)), f"at least {LEAST_SAMPLES}", None)]
     return [
         *speed(samples, part),
-        *growth(samples),
+        *growth(samples, sizes),
         *retention(samples, part, sizes),
         *transaction_ids(samples),
     ]
@@ -100,7 +102,7 @@ def speed(samples: Sequence[Sample], part: Part) -> list[Finding]:
     return found
 
 
-def growth(samples: Sequence[Sample]) -> list[Finding]:
+def growth(samples: Sequence[Sample], sizes: dict[str, int]) -> list[Finding]:
     """Search for series that grow: memory, disk, catalog, and the size, rows and dead rows of each table."""
     found = []
     longest = max(slices(samples), key=len)
@@ -108,10 +110,11 @@ def growth(samples: Sequence[Sample]) -> list[Finding]:
         series = [sample.memory.get(name) for sample in longest if "starting" not in sample.flags]
         found.append(_memory(name, [mb for mb in series if mb is not None]))
     for name in sorted({name for sample in samples for name in sample.disk}):
+        slack_mb = WAL_MB if name == "pg_wal" else SLACK_DISK_MB
+        if name == "base":  # the tables of queue and archive have limits of their own
+            slack_mb += (4 * sizes["endurance_backlog"] + _kept(sizes)) * ROW_BYTES / 1e6
         found.append(
-            _grows(
-                samples, f"disk, {name}, MB", lambda s, n=name: s.disk.get(n, 0.0), SLACK_DISK_MB
-            )
+            _grows(samples, f"disk, {name}, MB", lambda s, n=name: s.disk.get(n, 0.0), slack_mb)
         )
     for name in ("relations", "statistics"):
         found.append(
@@ -128,6 +131,10 @@ def growth(samples: Sequence[Sample]) -> list[Finding]:
         slack_rows, slack_bytes = SLACK_ROWS, float(SLACK_BYTES)
         if name in RETAINED_ROWS:
             slack_rows, slack_bytes = RETAINED_ROWS[name], RETAINED_ROWS[name] * ROW_BYTES
+        elif name == QUEUE_TABLE:
+            slack_bytes = 4.0 * ROW_BYTES * sizes["endurance_backlog"]
+        elif name == ARCHIVE_TABLES:  # whose limit is that of the retention
+            continue
         found.append(_grows(samples, f"{name}, bytes", _field(name, 0), slack_bytes))
         found.append(_grows(samples, f"{name}, rows", _field(name, 3), slack_rows))
     return [finding for finding in found if finding is not None]
@@ -137,11 +144,10 @@ def retention(samples: Sequence[Sample], part: Part, sizes: dict[str, int]) -> l
     """Compare the disk of an archive with what its retention keeps."""
     if part.keep != "archive" or part.is_log:
         return []
-    name = "pgmq.a_endurance_P#"
+    name = ARCHIVE_TABLES
     before, last = samples[0], max(samples, key=lambda s: s.relations.get(name, [0])[0] or 0)
     bytes_, _, relations, _ = last.relations.get(name, [0, 0, 0, 0])
-    # One partition is current, one expires, and those created in advance are empty.
-    kept = sizes["retained_messages"] + 3 * sizes["retained_partition"]
+    kept = _kept(sizes)
     goal = f"at most what {kept:,} messages of {ROW_BYTES} bytes occupy"
     first = float(before.relations.get(name, [0])[0] or 0)
     empty = (relations or 0) * 6 * 8192
@@ -154,6 +160,11 @@ def retention(samples: Sequence[Sample], part: Part, sizes: dict[str, int]) -> l
             (bytes_ or 0) <= kept * ROW_BYTES + empty,
         )
     ]
+
+
+def _kept(sizes: dict[str, int]) -> int:
+    """Return the messages in an archive: one partition is current, one expires, and those in advance are empty."""
+    return sizes["retained_messages"] + 3 * sizes["retained_partition"]
 
 
 def transaction_ids(samples: Sequence[Sample]) -> list[Finding]:
@@ -259,7 +270,7 @@ def _years_left(samples: Sequence[Sample], name: str) -> float:
     """Return the years of this load until a sequence ends."""
     first = next(sample for sample in samples if name in sample.sequences)
     used = samples[-1].sequences[name] - first.sequences[name]
-    seconds = samples[-1].at_s - first.at_s
+    seconds = samples[-1].clock_s - first.clock_s
     return (
         (1 - samples[-1].sequences[name]) * seconds / used / SECONDS_PER_YEAR
         if used > 0

@@ -12,7 +12,11 @@ from bench.endurance.verdict import judge
 from pgsluice.errors import ConfigurationError
 
 SAMPLES, SLICES, STEP_S = 360, 4, 10.0
-SIZES = {"retained_messages": 1_000_000, "retained_partition": 100_000}
+SIZES = {
+    "endurance_backlog": 200_000,
+    "retained_messages": 1_000_000,
+    "retained_partition": 100_000,
+}
 MB = 1_000_000
 
 
@@ -22,6 +26,7 @@ def flat(at: int) -> Sample:
     return Sample(
         slice=1 + at * SLICES // SAMPLES,
         at_s=at * STEP_S,
+        clock_s=at * STEP_S,
         done=100_000 * at,
         sent=100_000 * at + 50_000,
         flags=["held"] if 15 <= place < 30 else [],
@@ -78,7 +83,7 @@ def relation(size: float = 0, rows: float | None = 0) -> dict[str, list[int | No
         ({"memory": lambda at: {"worker": 40 + at % 90 * 0.2}}, ["memory of worker, MB"]),
         ({"memory": lambda at: {"backend": 40 if at % 90 < 80 else 100}}, ["memory of backend, MB"]),
         ({"disk": lambda at: {"temporary files": at}}, ["disk, temporary files, MB"]),
-        ({"disk": lambda at: {"pg_wal": 1000 + 300 * (at // 90)}}, ["disk, pg_wal, MB"]),
+        ({"disk": lambda at: {"pg_wal": 1000 + 500 * (at // 90)}}, ["disk, pg_wal, MB"]),
         ({"facts": lambda at: {"relations": 900 + at}}, ["catalog, relations"]),
         ({"relations": lambda at: relation(size=10_000 * at)}, ["sluice.planted, bytes"]),
         ({"relations": lambda at: relation(rows=20 * at)}, ["sluice.planted, rows"]),
