@@ -49,7 +49,7 @@ begin
                 group by 1, 2
              ) as r',
             replace(
-                pgq._events_between_sql(i_queue_id, i_after, i_upto),
+                pgq._events_between_sql(i_queue_id, i_after, i_upto, 1, 1),
                 'event.*', 'event.tableoid, event.ctid, event.ev_id, event.ev_owner'
             )
         )

@@ -34,7 +34,7 @@ begin
             v_events := array(
                 select e
                 from pgq._batch_page(
-                    v_batch.sub_queue, v_batch.sub_id, v_batch.pos_last_snapshot, v_batch.pos_next_snapshot, null, i_quick_limit
+                    v_batch.sub_queue, v_batch.sub_id, v_batch.pos_last_snapshot, v_batch.pos_next_snapshot, null::bigint, i_quick_limit
                 ) as e
             );
             -- More than the limit: several events have the last number.
