@@ -108,7 +108,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Dimension:
-    """Something of which a database can have many.
+    """Objects of one kind, at several sizes.
 
     Attributes:
         name: The question, such as `queues`.

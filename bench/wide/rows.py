@@ -36,7 +36,7 @@ class Rows:
 
 @contextmanager
 def rows_counted() -> Iterator[Rows]:
-    """Count the rows of the queries of this process, each of which runs twice: they must not write."""
+    """Count the rows of the queries of this process; each runs twice, so they must not write."""
     found = Rows()
 
     def execute(

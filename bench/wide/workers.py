@@ -25,7 +25,7 @@ TRAFFIC_S = 300.0
 
 @dataclass(frozen=True)
 class Counts:
-    """What the workers have done since their start.
+    """Work of the workers since their start.
 
     Attributes:
         handled: Messages handled.

@@ -28,7 +28,7 @@ NOTES = [
     "WAL: without full-page images; the first change of a page after a checkpoint adds up to 8 kB",
     "disk: tables and indexes of waiting, archived or logged rows, divided by their number",
     "worker: of its process, and of the server's processes meanwhile, with a no-op handler",
-    "wake-up: the same, with the send, for single messages at a fixed rate, each of which wakes an idle worker",
+    "wake-up: the same, with the send, for single messages at a fixed rate; each wakes an idle worker",
 ]
 NAME = "bench"
 SIZES = (100, 1_000)

@@ -149,6 +149,7 @@ def test_two_workers_read_two_shards_as_one_stream(
 
         wait_until(lambda: arrived(100), "rows of both shards", DEADLINE_S)
         # An executor dies with its Python processes; the master has it restarted.
+        wait_until(lambda: len(cluster.executors()) == 2, "an executor of each worker", DEADLINE_S)
         os.kill(cluster.executors()[0], signal.SIGKILL)
         enough = max(rows().values()) + 100
         wait_until(lambda: arrived(enough), "rows after an executor died", DEADLINE_S)

@@ -25,12 +25,12 @@ from pgsluice.errors import (
     LogNotFoundError,
     PrivilegeError,
     SluiceError,
-    translate,
 )
 from pgsluice.worker.loops import call_soon
 from pgsluice.worker.wakeups.listener_connection import (
     ListenerConnection,
     connected_listener,
+    input_of,
     is_lent,
 )
 from pgsluice.worker.wakeups.listener_state import (
@@ -301,28 +301,11 @@ class AsyncListener:
         """Dispatch notifications until a new subscription, a log that was dropped, a failure or the timeout."""
         # Notifications received with a response may be buffered already, invisible to select().
         self._drain(connection)
-        failures: list[psycopg.Error] = []
-        loop, fileno = asyncio.get_running_loop(), connection.fileno()
-
-        def read() -> None:  # in the callback: a wake-up passes through one task less
-            try:
-                connection.pgconn.consume_input()
-                self._drain(connection)
-            except psycopg.Error as error:
-                loop.remove_reader(fileno)  # libpq has closed it
-                failures.append(error)
-                self._nudge.set()
-
-        loop.add_reader(fileno, read)
-        try:
+        with input_of(connection, lambda: self._drain(connection), self._nudge.set):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(max(0.0, timeout_s)):
                     await self._nudge.wait()
-        finally:
-            loop.remove_reader(fileno)
-        self._nudge.clear()
-        if failures:
-            raise translate(failures[0]) from failures[0]
+            self._nudge.clear()
 
     def _drain(self, connection: psycopg.AsyncConnection[Any]) -> None:
         while notification := connection.pgconn.notifies():

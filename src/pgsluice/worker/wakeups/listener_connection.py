@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, TypeVar
 
 import psycopg
@@ -134,3 +134,40 @@ def _cut_after(connection: psycopg.AsyncConnection[Any], seconds: float) -> Iter
         yield cut
     finally:
         timer.cancel()
+
+
+@contextlib.contextmanager
+def input_of(
+    connection: psycopg.AsyncConnection[Any],
+    dispatch: Callable[[], None],
+    failed: Callable[[], None],
+) -> Iterator[None]:
+    """Read what the server sends, in a callback of the event loop: a wake-up passes through one task less.
+
+    Args:
+        connection: An idle connection.
+        dispatch: Called after each read.
+        failed: Called if the connection failed; the block must end then.
+
+    Raises:
+        SluiceError: The connection failed.
+    """
+    failures: list[psycopg.Error] = []
+    loop, fileno = asyncio.get_running_loop(), connection.fileno()
+
+    def read() -> None:
+        try:
+            connection.pgconn.consume_input()
+            dispatch()
+        except psycopg.Error as error:
+            loop.remove_reader(fileno)  # libpq has closed it
+            failures.append(error)
+            failed()
+
+    loop.add_reader(fileno, read)
+    try:
+        yield
+    finally:
+        loop.remove_reader(fileno)
+    if failures:
+        raise translate(failures[0]) from failures[0]
