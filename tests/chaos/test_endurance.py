@@ -135,6 +135,8 @@ def test_a_killed_run_continues_loses_nothing_and_finds_only_what_grows(part, fo
 
     findings = {finding["question"]: finding for finding in report["findings"]}
     missed = {name for name, finding in findings.items() if finding["reached"] is False}
-    assert missed - {"sluice.planted, bytes", *NOISY} == {"sluice.planted, rows"}
+    grown = {name.partition(",")[0] for name in missed.difference(NOISY)}
+    assert grown == {"sluice.planted"}, missed
     age = findings["age of transaction ids, largest and at the end"]
-    assert age["last"] < 1_000_000 < 199_000_000 < age["first"], "autovacuum did not freeze"
+    # The set-up made it 199,999,900.
+    assert age["last"] < 1_000_000, "autovacuum did not freeze"
