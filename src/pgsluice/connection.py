@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, overload
 
 import psycopg
@@ -122,6 +123,32 @@ def resolve(
             )
         server.start()
     return Target(server.url(), EMBEDDED)
+
+
+def read_private(path: Path, place: str) -> str:
+    """Return the DSN that a file holds.
+
+    Args:
+        path: The file.
+        place: The setting that names it, for messages.
+
+    Raises:
+        ConfigurationError: It cannot be read, is readable by other users, or is empty.
+    """
+    try:
+        mode = path.stat().st_mode
+        text = path.read_text().strip()
+    except OSError as error:
+        raise ConfigurationError(
+            f"the file {path} ({place}) cannot be read: {error.strerror}; it must exist on every machine that connects"
+        ) from None
+    if mode & 0o077:
+        raise ConfigurationError(
+            f"the file {path} ({place}) is readable by other users; run `chmod 600 {path}`"
+        )
+    if not text:
+        raise ConfigurationError(f"the file {path} ({place}) is empty; write the URL into it")
+    return text
 
 
 def for_writing(target: Target) -> Target:

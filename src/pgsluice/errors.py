@@ -270,6 +270,17 @@ class GroupBusyError(RetryableError):
     """Another open transaction locks the share group, such as one that claimed from it; retry after it has ended."""
 
 
+class ShardError(SluiceError):
+    """The database is not the shard that the file of shards names, or its directory cannot change now."""
+
+
+class DirectoryChangedError(ShardError, RetryableError):
+    """The directory of shards has changed since the sender read it: roll back, and send again.
+
+    A send without a connection of the caller does so itself.
+    """
+
+
 class UnsupportedReaderError(SluiceError):
     """Spark's reader cannot read these rows, which the message names; another reader can."""
 
@@ -303,6 +314,9 @@ _BY_SQLSTATE: dict[str, type[SluiceError]] = {
     "SG005": GroupBusyError,
     "RS001": ScheduleNotFoundError,
     "RS002": ArgumentError,
+    "SH001": ShardError,
+    "SH002": DirectoryChangedError,
+    "SH003": ShardError,
     "2201W": ArgumentError,  # invalid_row_count_in_limit_clause: a negative quantity
     "22003": ArgumentError,  # numeric_value_out_of_range
     "22004": ArgumentError,  # null_value_not_allowed
@@ -327,7 +341,7 @@ _BY_SQLSTATE: dict[str, type[SluiceError]] = {
     "53300": ConnectionFailedError,
 }
 
-_OURS = frozenset(code for code in _BY_SQLSTATE if code.startswith(("QU", "PQ", "SG", "RS")))
+_OURS = frozenset(code for code in _BY_SQLSTATE if code.startswith(("QU", "PQ", "SG", "RS", "SH")))
 
 # By SQLSTATE, where the solution of the class does not always help.
 HINT_OF: dict[str, str] = {

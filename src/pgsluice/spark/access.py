@@ -90,7 +90,7 @@ class Access:
                     "on every machine before the session starts"
                 )
         elif self.dsn_file is not None:
-            text = _read_private(Path(self.dsn_file).expanduser())
+            text = connection.read_private(Path(self.dsn_file).expanduser(), "option dsnFile")
         else:
             text = self.dsn
         return connection.resolve(text, start_embedded=False).conninfo
@@ -202,26 +202,6 @@ def scrubbed(dsn: str) -> Iterator[None]:
     except psycopg.Error as error:
         failure = translate(error)
         raise type(failure)(scrub(failure, dsn), sqlstate=failure.sqlstate) from None
-
-
-def _read_private(path: Path) -> str:
-    try:
-        mode = path.stat().st_mode
-        text = path.read_text().strip()
-    except OSError as error:
-        raise ConfigurationError(
-            f"the file {path} (option dsnFile) cannot be read: {error.strerror}; it must exist on every machine that "
-            "runs Spark's workers"
-        ) from None
-    if mode & 0o077:
-        raise ConfigurationError(
-            f"the file {path} (option dsnFile) is readable by other users; run `chmod 600 {path}`"
-        )
-    if not text:
-        raise ConfigurationError(
-            f"the file {path} (option dsnFile) is empty; write the URL into it"
-        )
-    return text
 
 
 def access_for(dsn: str | None, cleanup: ExitStack) -> Access:

@@ -1,0 +1,102 @@
+"""Calls that read and change the directory of shards, and the fence of a send by key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, LiteralString, TypeVar
+
+from pgsluice.client.calls.call import Call
+from pgsluice.shards import Directory
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class ShardState:
+    """The directory that a database has.
+
+    Attributes:
+        shard_name: Its own name.
+        generation: Number of the directory.
+        directory: Names and pins of all shards.
+        is_moving: True while messages move to their shards in this directory.
+        before: The directory of the generation before, while messages move; None: there was none, or nothing moves.
+        changed_at: Time of the last change.
+    """
+
+    shard_name: str
+    generation: int
+    directory: Directory
+    is_moving: bool
+    before: Directory | None
+    changed_at: datetime
+
+    def is_held(self, key: str) -> bool:
+        """True if messages of the key may still move to their shard, so that none may be sent."""
+        if not self.is_moving:
+            return False
+        return self.before is None or self.before.home(key) != self.directory.home(key)
+
+
+def shard() -> Call[ShardState | None]:
+    """Return the directory of the database; None if it is not a shard."""
+    sql: LiteralString = "select shard_name, generation, directory, is_moving, directory_before, changed_at from sluice.shard"
+    return Call(sql, (), _state)
+
+
+def begin_directory(
+    shard_name: str, generation: int, directory: Directory, before: Directory | None
+) -> Call[None]:
+    """Make a directory that of the database; sends that follow an older one are refused from then on.
+
+    Idempotent. It waits two seconds at most for open transactions that have sent by key.
+
+    Raises:
+        ShardError: The database is another shard, or has another directory whose messages still move.
+        RetryableError: A transaction that has sent by key is still open.
+    """
+    sql: LiteralString = "select sluice.begin_directory(%s::text, %s::bigint, %s::jsonb, %s::jsonb)"
+    older = None if before is None else before.to_json()
+    return Call(sql, (shard_name, generation, directory.to_json(), older), _nothing)
+
+
+def finish_directory(generation: int) -> Call[None]:
+    """Mark the directory as active, after the messages of all keys are in their shards. Idempotent.
+
+    Raises:
+        ShardError: The database does not have this generation.
+    """
+    sql: LiteralString = "select sluice.finish_directory(%s::bigint)"
+    return Call(sql, (generation,), _nothing)
+
+
+def checked(call: Call[Result], shard_name: str, generation: int) -> Call[Result]:
+    """Return a call that also checks, in its own statement, that the database is the shard.
+
+    The order within the statement does not matter: the lock lasts until the end of the transaction, and an error of the
+    check undoes the send.
+    """
+    sql: LiteralString = (
+        "select sent.* from sluice.check_shard(%s::text, %s::bigint) cross join lateral ("
+        + call.sql
+        + ") as sent"
+    )
+    parameters = (shard_name, generation, *call.parameters)
+    sends = call.sends and call.sends._replace(position=call.sends.position + 2)
+    return replace(call, sql=sql, parameters=parameters, own_transaction_sql=None, sends=sends)
+
+
+def _state(rows: Sequence[tuple[Any, ...]]) -> ShardState | None:
+    if not rows:
+        return None
+    name, generation, directory, is_moving, before, changed_at = rows[0]
+    older = None if before is None else Directory.from_json(before)
+    return ShardState(
+        name, generation, Directory.from_json(directory), is_moving, older, changed_at
+    )
+
+
+def _nothing(rows: Sequence[tuple[Any, ...]]) -> None:  # noqa: ARG001 (of every call)
+    return None
