@@ -13,7 +13,7 @@ import copy
 import re
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -64,17 +64,24 @@ class Module:
         text = " " * 4 + self.segment(node.body[0].value)  # type: ignore[attr-defined]
         return textwrap.dedent(text)
 
-    def imports(self, nodes: list[ast.expr]) -> Iterator[str]:
+    def imports(self, nodes: Sequence[ast.AST]) -> Iterator[str]:
         """Yield the statements that import the names of these expressions."""
-        origins = {
+        origins = self._origins()
+        for name in _names(nodes) - set(dir(builtins)):
+            yield origins.get(name, f"from {CALLS}.{self.name} import {name}")
+
+    def origins(self, nodes: Sequence[ast.AST]) -> Iterator[str]:
+        """Yield the statements that import the names of these functions, without their own and local names."""
+        origins = self._origins()
+        yield from (origins[name] for name in _names(nodes) & origins.keys())
+
+    def _origins(self) -> dict[str, str]:
+        return {
             alias.asname or alias.name: f"from {node.module} import {alias.name}"
             for node in ast.walk(self.tree)
             if isinstance(node, ast.ImportFrom)
             for alias in node.names
         }
-        names = {part.id for node in nodes for part in ast.walk(node) if isinstance(part, ast.Name)}
-        for name in names - set(dir(builtins)):
-            yield origins.get(name, f"from {CALLS}.{self.name} import {name}")
 
 
 @dataclass
@@ -101,8 +108,12 @@ class Client:
     @property
     def init(self) -> ast.FunctionDef:
         """The declared `__init__`."""
-        (init,) = (node for node in self.node.body if isinstance(node, ast.FunctionDef))
-        return init
+        return self.declared[0]
+
+    @property
+    def declared(self) -> list[ast.FunctionDef]:
+        """The declared functions: `__init__`, then methods that run no call."""
+        return [node for node in self.node.body if isinstance(node, ast.FunctionDef)]
 
     @property
     def given(self) -> list[str]:
@@ -147,6 +158,10 @@ class Client:
             body,
         )
 
+    def _body(self, function: ast.FunctionDef) -> str:
+        """Return the statements of a declared function after its docstring."""
+        return "".join(ast.unparse(statement) + "\n" for statement in function.body[1:])
+
     def _passed(self, arguments: ast.arguments) -> Iterator[str]:
         """Yield the arguments that a method passes to its function."""
         if self.given:
@@ -159,7 +174,7 @@ class Client:
     def written(self) -> str:
         """Return the source of its module."""
         module, init = self.module, self.init
-        body = f"self._runner = AsyncRunner({init.args.args[1].arg})\n"
+        body = self._body(init) or f"self._runner = AsyncRunner({init.args.args[1].arg})\n"
         if self.given:
             names = str(tuple(self.given)).replace("'", "")
             body += f"self._name = {names}\n"
@@ -170,9 +185,22 @@ class Client:
             "from pgsluice.client._async.runner import AsyncRunner",
             *self.imports,
             *module.imports(_expressions(init.args)),
-        }
+            *module.origins(self.declared),
+        } - {f"from pgsluice.client._async.{_snake_case(self.node.name)} import {self.name}"}
         about = textwrap.indent(module.docstring(self.node), " " * 4, _is_text)
-        methods = [made, *(self.methods[name] for name in self.order)]
+        by_hand = [
+            _function(
+                f"def {each.name}",
+                each.args,
+                1,
+                module.segment(each.returns),
+                module.docstring(each),
+                self._body(each),
+            )
+            for each in self.declared[1:]
+            if each.returns is not None
+        ]
+        methods = [made, *by_hand, *(self.methods[name] for name in self.order)]
         functions = textwrap.indent("\n".join(methods), " " * 4, _is_text)
         head = f'"""`{self.name}`: its methods run the calls."""\n\nfrom __future__ import annotations\n\n'
         return (
@@ -180,6 +208,10 @@ class Client:
             + "\n".join(sorted(imports))
             + f"\n\nclass {self.name}:\n{about}\n\n{functions}"
         )
+
+
+def _names(nodes: Sequence[ast.AST]) -> set[str]:
+    return {part.id for node in nodes for part in ast.walk(node) if isinstance(part, ast.Name)}
 
 
 def _is_text(line: str) -> bool:

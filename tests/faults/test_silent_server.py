@@ -161,7 +161,7 @@ def test_every_pool_gives_up_such_connections():
     assert makers == {
         "demo/engine.py",
         *("cli/clients.py", "contrib/taskiq.py", "dashboard/database.py"),
-        *("worker/engine/connections/connections.py", "worker/handlers/sending_pools.py"),
+        *("worker/engine/connections/connections.py", "pools.py"),
         "worker/upkeep/maintainer.py",
     }
     given = re.compile(r"(tcp|session)_options\(")

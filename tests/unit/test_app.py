@@ -334,7 +334,7 @@ def test_many_are_one_call_and_an_error_names_which_one(monkeypatch):
     def no_server(*_arguments, **_options):
         raise AssertionError("something was connected")
 
-    monkeypatch.setattr("pgsluice.worker.handlers.sending_pools.connect", no_server)
+    monkeypatch.setattr("pgsluice.pools.connect", no_server)
     with pytest.raises(PayloadError, match=r"payloads\[1\].id is of type str; it must be int"):
         load.send_many([Order(1), Order("x")])
     with pytest.raises(PayloadError, match=r"payloads\[1\].id is of type str"):

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from psycopg.types.json import Jsonb
 
 from pgsluice.client.calls.arguments import whole
+from pgsluice.client.calls.call import Call
 from pgsluice.errors import ArgumentError
 
 # The header in which PGMQ stores the ordering key of a message.
 KEY_HEADER = "x-pgmq-group"
+Result = TypeVar("Result")
 _PRIORITY_HEADER = "x-pgmq-priority"
 
 
@@ -41,3 +46,26 @@ def message_headers(
             raise ArgumentError(f"key and the header {key_header!r} differ; omit one")
         headers = {**(headers or {}), key_header: key}
     return headers
+
+
+def keyed(call: Call[Result], key: str) -> Call[Result]:
+    """Return a call that sends messages with the key in the headers of each; that of events is unchanged.
+
+    Raises:
+        ArgumentError: The headers of a message have another key.
+    """
+    sends = call.sends
+    if sends is None or sends.system != "pgmq":
+        return call
+    value = call.parameters[sends.position]
+    given = [value] if sends.qty is None else value or [None] * sends.qty
+    each = [_with_key(one, key) for one in given]
+    changed = each[0] if sends.qty is None else each
+    before, after = call.parameters[: sends.position], call.parameters[sends.position + 1 :]
+    return replace(call, parameters=(*before, changed, *after))
+
+
+def _with_key(headers: Jsonb | None, key: str) -> Jsonb:
+    if headers is None or headers.obj is None:
+        return Jsonb({KEY_HEADER: key})
+    return Jsonb(message_headers(headers.obj, key=key, priority=None), dumps=headers.dumps)

@@ -1,5 +1,6 @@
-"""Several databases that share the keys of messages: the file that names them, and the home of a key."""
+"""Several databases that share the keys of messages: the file that names them, and connections to the home of a key."""
 
-from pgsluice.shards.directory import Directory, Shards
+from pgsluice.shards.directory import Directory, Shards, ShardState
+from pgsluice.shards.pool import ShardPool
 
-__all__ = ["Directory", "Shards"]
+__all__ = ["Directory", "ShardPool", "ShardState", "Shards"]

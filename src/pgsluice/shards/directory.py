@@ -18,6 +18,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -66,6 +67,33 @@ class Directory:
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         """Return the directory that a database stores."""
         return cls(tuple(value["names"]), dict(value["pins"]))
+
+
+@dataclass(frozen=True, slots=True)
+class ShardState:
+    """The directory that a database has.
+
+    Attributes:
+        shard_name: Its own name.
+        generation: Number of the directory.
+        directory: Names and pins of all shards.
+        is_moving: True while messages move to their shards in this directory.
+        before: The directory of the generation before, while messages move; None: there was none, or nothing moves.
+        changed_at: Time of the last change.
+    """
+
+    shard_name: str
+    generation: int
+    directory: Directory
+    is_moving: bool
+    before: Directory | None
+    changed_at: datetime
+
+    def is_held(self, key: str) -> bool:
+        """True if messages of the key may still move to their shard, so that none may be sent."""
+        if not self.is_moving:
+            return False
+        return self.before is None or self.before.home(key) != self.directory.home(key)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
 
+    # Bodies here are only copied into the generated classes.
+    from pgsluice.client._async.shard_runner import AsyncShardRunner
+    from pgsluice.client._async.shard_runner import async_runner, async_runner_at  # noqa: TC004
+    from pgsluice.client._async.work_queue import AsyncWorkQueue  # noqa: TC004
     from pgsluice.client.sources import AsyncConnectable
+    from pgsluice.shards.pool import ShardPool
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -78,15 +83,33 @@ class WorkQueue:
         "create_partitioned",
     )
 
-    def __init__(self, source: AsyncConnectable) -> None:
+    def __init__(self, source: AsyncConnectable | ShardPool | AsyncShardRunner) -> None:
         """Use a pool or a connection.
 
         Args:
             source: With a pool, each call is a transaction of its own, and reads commit asynchronously (a crash that
                 loses one only leaves its message visible). With a connection, each call runs in the caller's
                 transaction, and commits only in autocommit mode. A session or connection of SQLAlchemy or Django stands
-                for the psycopg connection of its transaction. The caller opens and closes it.
+                for the psycopg connection of its transaction. The caller opens and closes it. With a `ShardPool`,
+                choose a database with `at`.
         """
+        self._runner = async_runner(source)
+
+    def at(self, key: str) -> AsyncWorkQueue:
+        """Return a client of the shard of a key, such as a tenant; for clients with a `ShardPool`.
+
+        `send` and `send_batch` store the key in the header `x-pgmq-group`, and the database checks in the same
+        statement that the key belongs there. If the directory of shards has changed, the client reads it and sends
+        again; while messages of the key move, it waits for up to 30 seconds. Other methods run at the shard of the key
+        by the directory that the client knows, and concern messages of all its keys.
+
+        Args:
+            key: The key. Messages with this key, and no others, move when the key does.
+
+        Raises:
+            ArgumentError: The client has a single database, or the key is not a text.
+        """
+        return AsyncWorkQueue(async_runner_at(self._runner, key))
 
 
 class TableQueue:

@@ -3,46 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import replace
 from typing import Any, LiteralString, TypeVar
 
 from pgsluice.client.calls.call import Call
-from pgsluice.shards import Directory
+from pgsluice.shards import Directory, ShardState
 
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True, slots=True)
-class ShardState:
-    """The directory that a database has.
-
-    Attributes:
-        shard_name: Its own name.
-        generation: Number of the directory.
-        directory: Names and pins of all shards.
-        is_moving: True while messages move to their shards in this directory.
-        before: The directory of the generation before, while messages move; None: there was none, or nothing moves.
-        changed_at: Time of the last change.
-    """
-
-    shard_name: str
-    generation: int
-    directory: Directory
-    is_moving: bool
-    before: Directory | None
-    changed_at: datetime
-
-    def is_held(self, key: str) -> bool:
-        """True if messages of the key may still move to their shard, so that none may be sent."""
-        if not self.is_moving:
-            return False
-        return self.before is None or self.before.home(key) != self.directory.home(key)
-
-
 def shard() -> Call[ShardState | None]:
     """Return the directory of the database; None if it is not a shard."""
-    sql: LiteralString = "select shard_name, generation, directory, is_moving, directory_before, changed_at from sluice.shard"
+    sql: LiteralString = (
+        "select shard_name, generation, directory, is_moving, directory_before, changed_at "
+        "from sluice.shard"
+    )
     return Call(sql, (), _state)
 
 
@@ -79,7 +54,7 @@ def checked(call: Call[Result], shard_name: str, generation: int) -> Call[Result
     check undoes the send.
     """
     sql: LiteralString = (
-        "select sent.* from sluice.check_shard(%s::text, %s::bigint) cross join lateral ("
+        "select sent.* from sluice.check_shard(%s::text, %s::bigint) cross join lateral ("  # noqa: S608
         + call.sql
         + ") as sent"
     )

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
+from pathlib import Path
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -22,6 +23,7 @@ from pgsluice.client.calls.arguments import require_options, zoned_time
 from pgsluice.client.schedule_records import CatchUp, ScheduleOptions
 from pgsluice.client.sources import AsyncConnectable, Connectable
 from pgsluice.errors import ArgumentError
+from pgsluice.shards import Shards
 from pgsluice.worker.handlers.declare import check_neighbours, make_route, make_spec
 from pgsluice.worker.handlers.handler import Batch, HandlerSpec
 from pgsluice.worker.handlers.middleware import Middleware, check_middleware
@@ -69,6 +71,8 @@ class App:
     Attributes:
         name: Display name, and `application_name` of its connections.
         dsn: Server of senders and workers; None: resolved as for all commands. May be set later.
+        shards: Several servers that share the keys of messages, or the path of their file; None: a single one. May be
+            set later.
         tracing: False if its handlers and senders are never traced. May be set later.
         transactions: As given; applies to handlers declared afterwards.
         handlers: Its handlers, by name.
@@ -81,6 +85,7 @@ class App:
         dsn: str | None = None,
         *,
         name: str = DEFAULT_NAME,
+        shards: Shards | str | Path | None = None,
         tracing: bool = True,
         transactions: Any = None,
     ) -> None:
@@ -91,20 +96,31 @@ class App:
                 embedded server, in this order, resolved on first use.
             name: Identifies this program in the database. The app owns the schedules that it declared under this name:
                 those that it no longer declares are paused when a worker starts. With the default they are only logged.
+            shards: Several servers, or the path of the file that names them, see `pgsluice.shards.Shards`. Each send
+                then needs a key, and goes to the server to which the key belongs. Not with `dsn`.
             tracing: Trace messages if the program has configured an OpenTelemetry provider; False: never.
             transactions: Opens the transactions of its handlers, also in mode `transaction`, as `on` of
                 `Context.transaction`: `sessionmaker(engine)` or `async_sessionmaker(engine)` of SQLAlchemy, or
                 `django.db.connection`. None: connections of the worker.
+
+        Raises:
+            ArgumentError: Both `dsn` and `shards` are given.
         """
+        if dsn is not None and shards is not None:
+            raise ArgumentError("dsn and shards are mutually exclusive; use one")
         self.name = name
         self.dsn = dsn
+        self.shards = shards
         self.tracing = tracing
         self.transactions = transactions
         self.handlers: dict[str, HandlerSpec] = {}
         self.middlewares: list[Middleware] = []
         self.schedules: dict[str, ScheduleSpec] = {}
         self._pools = SendingPools(
-            lambda: self.dsn, f"pgsluice {name}", is_traced=lambda: self.tracing
+            lambda: self.dsn,
+            f"pgsluice {name}",
+            shards=lambda: self.shards,
+            is_traced=lambda: self.tracing,
         )
 
     def __repr__(self) -> str:
@@ -291,7 +307,8 @@ class App:
         topics are created when a worker starts.
 
         Args:
-            connection: As for `Handler.send`: creates them in its transaction. None: the app's own pool.
+            connection: As for `Handler.send`: creates them in its transaction. None: the app's own pool; with shards,
+                on each of them, in a transaction of its own.
 
         Raises:
             PrivilegeError: Something must be created or changed, which needs the rights of `sluice_admin` for queues
@@ -303,12 +320,20 @@ class App:
         # As for the lifespan.
         from pgsluice.worker.engine.claim.declared_limits import create_sources
 
-        self._pools.runner(connection).run_steps(create_sources(self.handlers.values()))
+        if connection is None and (router := self._pools.router) is not None:
+            for name in router.shards.names:
+                self.create_queues(self._pools.pool(name))
+        else:
+            self._pools.runner(connection).run_steps(create_sources(self.handlers.values()))
 
     async def create_queues_async(self, connection: AsyncConnectable | None = None) -> None:
         """Like `create_queues`, in an event loop."""
         from pgsluice.worker.engine.claim.declared_limits import create_sources
 
+        if connection is None and (router := self._pools.router) is not None:
+            for name in router.shards.names:
+                await self.create_queues_async(await self._pools.async_pool(name))
+            return
         runner = await self._pools.async_runner(connection)
         await runner.run_steps(create_sources(self.handlers.values()))
 

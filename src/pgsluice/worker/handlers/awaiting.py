@@ -10,7 +10,9 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from pgsluice.client._async.runner import AsyncRunner
+from pgsluice.client._async.shard_runner import AsyncShardRunner
 from pgsluice.client._sync.runner import Runner
+from pgsluice.client._sync.shard_runner import ShardRunner
 from pgsluice.client.calls import results
 from pgsluice.client.payload_type import PayloadType
 from pgsluice.client.result_records import MessageResult
@@ -110,7 +112,7 @@ class Awaited:
 
 def wait_for_result(
     awaited: Awaited,
-    runner: Runner,
+    runner: Runner | ShardRunner,
     subscribe: Callable[[threading.Event], Subscription],
 ) -> Any:
     """Return the result of a message.
@@ -144,7 +146,7 @@ def wait_for_result(
 
 async def wait_for_result_async(
     awaited: Awaited,
-    runner: AsyncRunner,
+    runner: AsyncRunner | AsyncShardRunner,
     subscribe: Callable[[threading.Event], Awaitable[Subscription]],
 ) -> Any:
     """Like `wait_for_result`, in an event loop."""

@@ -6,15 +6,18 @@ import asyncio
 import functools
 import threading
 from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, overload
 
+from pgsluice.client._async.shard_runner import AsyncShardRunner
+from pgsluice.client._sync.shard_runner import ShardRunner
 from pgsluice.client.sources import AsyncConnectable, Connectable
 from pgsluice.worker.handlers.awaiting import Awaited, wait_for_result, wait_for_result_async
 from pgsluice.worker.handlers.declare import places_of
 from pgsluice.worker.handlers.handler import HandlerSpec, QueueRoute
 from pgsluice.worker.handlers.middleware import Middleware
 from pgsluice.worker.handlers.options import SendManyOptions, SendOptions
-from pgsluice.worker.handlers.sending import Sending, listed
+from pgsluice.worker.handlers.sending import Sending, joined, listed
 from pgsluice.worker.handlers.sending_pools import SendingPools
 
 if TYPE_CHECKING:
@@ -85,16 +88,19 @@ class Handler(Generic[Payload, Parameters, Result]):
             payload: The function's payload; for a batch handler a single item.
             connection: Send in its transaction: visible when that commits. A connection of psycopg; a session or
                 connection of SQLAlchemy; `django.db.connection`. A pool: a separate transaction. None: the app's own
-                pool, opened on first use.
+                pool, opened on first use. With shards, a connection to that of the key.
             **options: See `SendOptions`.
 
         Returns:
             The id of the message or the event; for a duplicate that of the first message with the key. None for a
-            delayed event, which has no id yet.
+            delayed event, which has no id yet. With shards, it is unique only within that of the key.
 
         Raises:
             PayloadError: The payload does not match its type, or cannot be stored; its path is given. Nothing was sent.
             ArgumentError: An option is unknown, out of range, or not supported here. Nothing was sent.
+            ShardError: The connection is not to the shard of the key, or the directory of shards was not applied.
+            RetryableError: Messages of the key moved to another shard for more than 30 seconds; or the directory has
+                changed in the transaction of `connection`.
             QueueNotFoundError: The queue does not exist.
             LogNotFoundError: The log does not exist.
             DeduplicationOffError: A deduplication key was given without `unique`, and the queue has no deduplication.
@@ -102,7 +108,7 @@ class Handler(Generic[Payload, Parameters, Result]):
                 Sending again with the same deduplication key is idempotent.
         """
         call = self.sending.one(payload, options)  # validates before anything is connected
-        sent: int | None = self.pools.runner(connection).run(call)
+        sent: int | None = self.pools.routed(connection, [options.get("key")]).run(call)
         return sent
 
     async def send_async(
@@ -114,7 +120,7 @@ class Handler(Generic[Payload, Parameters, Result]):
     ) -> int | None:
         """Like `send`, in an event loop."""
         call = self.sending.one(payload, options)
-        return await (await self.pools.async_runner(connection)).run(call)
+        return await (await self.pools.async_routed(connection, [options.get("key")])).run(call)
 
     def send_many(
         self,
@@ -123,7 +129,7 @@ class Handler(Generic[Payload, Parameters, Result]):
         connection: Connectable | None = None,
         **options: Unpack[SendManyOptions],
     ) -> list[int]:
-        """Send many in one statement, all or none.
+        """Send many in one statement, all or none; with shards, one statement for each.
 
         Args:
             payloads: Any number; if empty, nothing is sent.
@@ -134,12 +140,15 @@ class Handler(Generic[Payload, Parameters, Result]):
             Their ids, in the order of the payloads.
 
         Raises:
-            SluiceError: As for `send`.
+            SluiceError: As for `send`. With shards, the messages of others may have been sent.
         """
         if not (every := listed(payloads)):
             return []
         call = self.sending.many(every, options)
-        return self.pools.runner(connection).run(call)
+        runner = self.pools.routed(connection, options.get("keys") or [None] * len(every))
+        if not isinstance(runner, ShardRunner):
+            return runner.run(call)
+        return joined(runner.run_parts(partial(self.sending.part, every, options)))
 
     async def send_many_async(
         self,
@@ -152,9 +161,15 @@ class Handler(Generic[Payload, Parameters, Result]):
         if not (every := listed(payloads)):
             return []
         call = self.sending.many(every, options)
-        return await (await self.pools.async_runner(connection)).run(call)
+        keys = options.get("keys") or [None] * len(every)
+        runner = await self.pools.async_routed(connection, keys)
+        if not isinstance(runner, AsyncShardRunner):
+            return await runner.run(call)
+        return joined(await runner.run_parts(partial(self.sending.part, every, options)))
 
-    def cancel(self, message_id: int, *, connection: Connectable | None = None) -> bool:
+    def cancel(
+        self, message_id: int, *, connection: Connectable | None = None, key: str | None = None
+    ) -> bool:
         """Remove a message from the queue, running or not. It is neither archived nor dead-lettered.
 
         A message that no worker has claimed does not run. The worker that runs it notices within half of `lease_s`:
@@ -165,6 +180,7 @@ class Handler(Generic[Payload, Parameters, Result]):
         Args:
             message_id: As returned by `send`.
             connection: As for `send`.
+            key: With shards, the key of the message. A message that has moved has another id.
 
         Returns:
             True if it was in the queue; False if it is done, dead-lettered or cancelled already.
@@ -174,21 +190,28 @@ class Handler(Generic[Payload, Parameters, Result]):
             QueueNotFoundError: The queue does not exist.
             ConnectionFailedError: As for `send`.
         """
-        return self.pools.runner(connection).run(self.sending.cancel(message_id))
+        return self.pools.routed(connection, [key]).run(self.sending.cancel(message_id))
 
     async def cancel_async(
-        self, message_id: int, *, connection: AsyncConnectable | None = None
+        self,
+        message_id: int,
+        *,
+        connection: AsyncConnectable | None = None,
+        key: str | None = None,
     ) -> bool:
         """Like `cancel`, in an event loop."""
         call = self.sending.cancel(message_id)
-        return await (await self.pools.async_runner(connection)).run(call)
+        return await (await self.pools.async_routed(connection, [key])).run(call)
 
-    def retry_now(self, message_id: int, *, connection: Connectable | None = None) -> bool:
+    def retry_now(
+        self, message_id: int, *, connection: Connectable | None = None, key: str | None = None
+    ) -> bool:
         """Deliver a message now that waits for a retry or a delay; its attempts are still counted.
 
         Args:
             message_id: As returned by `send`.
             connection: As for `send`.
+            key: As for `cancel`.
 
         Returns:
             False if a worker has claimed it, or it is not in the queue; `DeadLetters.redrive` sends dead letters again.
@@ -196,14 +219,18 @@ class Handler(Generic[Payload, Parameters, Result]):
         Raises:
             SluiceError: As for `cancel`.
         """
-        return self.pools.runner(connection).run(self.sending.retry_now(message_id))
+        return self.pools.routed(connection, [key]).run(self.sending.retry_now(message_id))
 
     async def retry_now_async(
-        self, message_id: int, *, connection: AsyncConnectable | None = None
+        self,
+        message_id: int,
+        *,
+        connection: AsyncConnectable | None = None,
+        key: str | None = None,
     ) -> bool:
         """Like `retry_now`, in an event loop."""
         call = self.sending.retry_now(message_id)
-        return await (await self.pools.async_runner(connection)).run(call)
+        return await (await self.pools.async_routed(connection, [key])).run(call)
 
     @overload
     def result(
@@ -211,12 +238,13 @@ class Handler(Generic[Payload, Parameters, Result]):
         msg_id: int,
         *,
         timeout_s: float,
+        key: str | None = None,
     ) -> Value: ...
 
     @overload
-    def result(self, msg_id: int, *, timeout_s: float) -> Result: ...
+    def result(self, msg_id: int, *, timeout_s: float, key: str | None = None) -> Result: ...
 
-    def result(self, msg_id: int, *, timeout_s: float) -> Any:
+    def result(self, msg_id: int, *, timeout_s: float, key: str | None = None) -> Any:
         """Wait until a message is settled, and return what its handler returned.
 
         The handler needs the option `keep_result`. One connection of the process listens for all waits; it is opened
@@ -226,6 +254,7 @@ class Handler(Generic[Payload, Parameters, Result]):
         Args:
             msg_id: The message, as returned by `send`. A message that was sent in a transaction must be committed.
             timeout_s: Seconds to wait, 0 or more.
+            key: As for `cancel`.
 
         Returns:
             The value, as the return type of the function; None for `Done` or nothing.
@@ -241,8 +270,8 @@ class Handler(Generic[Payload, Parameters, Result]):
         awaited = Awaited(self.spec, msg_id, timeout_s)
         return wait_for_result(
             awaited,
-            self.pools.runner(None),
-            lambda woken: self.pools.listener().subscribe_result(
+            self.pools.routed(None, [key]),
+            lambda woken: self.pools.listener(key).subscribe_result(
                 awaited.queue_name, msg_id, woken=woken
             ),
         )
@@ -253,17 +282,21 @@ class Handler(Generic[Payload, Parameters, Result]):
         msg_id: int,
         *,
         timeout_s: float,
+        key: str | None = None,
     ) -> Value: ...
 
     @overload
-    async def result_async(self, msg_id: int, *, timeout_s: float) -> Result: ...
+    async def result_async(
+        self, msg_id: int, *, timeout_s: float, key: str | None = None
+    ) -> Result: ...
 
-    async def result_async(self, msg_id: int, *, timeout_s: float) -> Any:
+    async def result_async(self, msg_id: int, *, timeout_s: float, key: str | None = None) -> Any:
         """Like `result`, in an event loop."""
         awaited = Awaited(self.spec, msg_id, timeout_s)
 
         async def subscribe(woken: threading.Event) -> Subscription:
-            listener = await asyncio.to_thread(self.pools.listener)  # connects once
+            listener = await asyncio.to_thread(self.pools.listener, key)  # connects once
             return listener.subscribe_result(awaited.queue_name, msg_id, woken=woken)
 
-        return await wait_for_result_async(awaited, await self.pools.async_runner(None), subscribe)
+        runner = await self.pools.async_routed(None, [key])
+        return await wait_for_result_async(awaited, runner, subscribe)

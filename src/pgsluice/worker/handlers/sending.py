@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from pgsluice.client.calls import (
     Call,
@@ -24,6 +24,8 @@ from pgsluice.errors import ArgumentError
 from pgsluice.worker.handlers.handler import ConsumerRoute, GroupRoute, QueueRoute, Route
 from pgsluice.worker.handlers.options import SendManyOptions, SendOptions
 
+# Options of `send_many` with one value per payload.
+_PER_PAYLOAD = ("keys", "headers", "deduplication_keys")
 _EXTRAS = ("ev_extra1", "ev_extra2", "ev_extra3", "ev_extra4")
 
 
@@ -118,6 +120,17 @@ class Sending:
         route = self.route
         events = [self._event(route, *one) for one in zip(payloads, each, paths, strict=True)]
         return producing.insert_events(route.log_name, events)
+
+    def part(
+        self, payloads: Sequence[Any], options: SendManyOptions, positions: Sequence[int]
+    ) -> Call[list[int]]:
+        """Return the call that sends some of the payloads of `many`, by position."""
+        of_part: dict[str, Any] = dict(options)
+        for name in _PER_PAYLOAD:
+            if (values := of_part.get(name)) is not None:
+                of_part[name] = [values[position] for position in positions]
+        chosen = [payloads[position] for position in positions]
+        return self.many(chosen, cast("SendManyOptions", of_part))
 
     def cancel(self, message_id: int) -> Call[bool]:
         """Return the call that removes a message from the queue.
@@ -278,3 +291,13 @@ def listed(payloads: Iterable[Any]) -> list[Any]:
             f"payloads is a single {type(payloads).__name__}; pass a list of payloads, or use send()"
         )
     return list(payloads)
+
+
+def joined(parts: Iterable[tuple[list[int], list[int]]]) -> list[int]:
+    """Return the ids of all parts, each with its positions, in the order of the positions."""
+    by_position = {
+        position: sent
+        for positions, ids in parts
+        for position, sent in zip(positions, ids, strict=True)
+    }
+    return [by_position[position] for position in range(len(by_position))]

@@ -1,0 +1,189 @@
+"""Run calls at the shard of a key: sends are checked there, so that none follows an outdated directory."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from pgsluice.backoff import jittered
+from pgsluice.client._async.runner import AsyncRunner
+from pgsluice.client.calls import shards
+from pgsluice.client.calls.call import Call
+from pgsluice.client.headers import keyed
+from pgsluice.client.sources import AsyncConnectable
+from pgsluice.errors import ArgumentError, DirectoryChangedError, RetryableError, ShardError
+from pgsluice.pools import Pools
+from pgsluice.shards.directory import ShardState
+from pgsluice.shards.pool import ShardPool
+from pgsluice.shards.router import Router
+
+Result = TypeVar("Result")
+# The wait for a key whose messages move, and the interval at which it is asked for.
+_MOVING_MAX_S = 30.0
+_ASK_S = 0.2
+
+
+class AsyncShardRunner:
+    """Run calls at the shards of some keys."""
+
+    def __init__(
+        self,
+        pools: Pools,
+        router: Router,
+        keys: Sequence[str] = (),
+        connection: AsyncConnectable | None = None,
+        *,
+        is_traced: bool = True,
+    ) -> None:
+        """Prepare a runner without connecting.
+
+        Args:
+            pools: Connections to the shards.
+            router: Home of a key; learns of newer directories.
+            keys: The key of each message.
+            connection: Run sends on this connection, which must be one to the home of the keys. None: on the pools.
+            is_traced: False if sends are never traced.
+        """
+        self._pools = pools
+        self._router = router
+        self._keys = keys
+        self._is_traced = is_traced
+        self._given = None if connection is None else AsyncRunner(connection, is_traced=is_traced)
+
+    def at(self, key: str) -> AsyncShardRunner:
+        """Return a runner at the shard of a key.
+
+        Raises:
+            ArgumentError: The key is not a text.
+        """
+        if not isinstance(key, str):
+            raise ArgumentError(f"key is of type {type(key).__name__}; use a str")
+        return AsyncShardRunner(self._pools, self._router, (key,), is_traced=self._is_traced)
+
+    async def run(self, call: Call[Result]) -> Result:
+        """Run one call at the shard of the key; what it sends gets the key.
+
+        Raises:
+            ArgumentError: No key was chosen, or a message has another one.
+            ShardError: The database is not the shard, or has no directory.
+            RetryableError: Messages of the key still moved to another shard after 30 seconds; or the directory has
+                changed, and the caller's transaction must be repeated.
+            SluiceError: As for `AsyncRunner.run`.
+        """
+        if len(self._keys) != 1:
+            raise ArgumentError("the client has several databases; choose one with at(key)")
+        key = self._keys[0]
+        if call.sends is not None:
+            sent = keyed(call, key)
+            ((_, result),) = await self.run_parts(lambda _: sent)
+            return result
+        if self._given is not None:
+            return await self._given.run(call)
+        if self._router.state is None:
+            await self._learn(self._router.home(key))
+        return await (await self._runner(self._router.home(key))).run(call)
+
+    async def run_parts(
+        self, make: Callable[[list[int]], Call[Result]]
+    ) -> list[tuple[list[int], Result]]:
+        """Send messages with several keys: those of one shard in one statement, all or none of them.
+
+        Args:
+            make: Returns the call that sends the messages at these positions of the keys.
+
+        Returns:
+            The positions and the result of each call.
+
+        Raises:
+            SluiceError: As for `run`. The messages of other shards may have been sent.
+        """
+        end_s = time.monotonic() + _MOVING_MAX_S
+        rest = list(range(len(self._keys)))
+        done: list[tuple[list[int], Result]] = []
+        while rest:
+            # Home and generation of one directory, whatever other senders learn meanwhile.
+            state = self._router.state
+            if state is None:
+                await self._learn(self._router.home(self._keys[rest[0]]))
+                continue
+            free = [position for position in rest if not state.is_held(self._keys[position])]
+            if not free:
+                await self._await_move(state, self._keys[rest[0]], end_s)
+                continue
+            name = state.directory.home(self._keys[free[0]])
+            part = [each for each in free if state.directory.home(self._keys[each]) == name]
+            call = shards.checked(make(part), name, state.generation)
+            try:
+                result = await self._send(call, name)
+            except DirectoryChangedError:
+                await self._learn(name)
+                if self._given is not None or time.monotonic() >= end_s:
+                    raise
+                continue
+            done.append((part, result))
+            rest = [position for position in rest if position not in part]
+        return done
+
+    async def _send(self, call: Call[Result], name: str) -> Result:
+        if self._given is None:
+            return await (await self._runner(name)).run(call)
+        try:
+            return await self._given.run(call)
+        except DirectoryChangedError:
+            raise
+        except ShardError as error:
+            raise ShardError(
+                error.problem,
+                f"pass a connection to shard {name!r}, to which the key belongs, or none",
+                sqlstate=error.sqlstate,
+            ) from error
+
+    async def _await_move(self, state: ShardState, key: str, end_s: float) -> None:
+        """Ask the new shard of a key for a newer directory, and pause if it has none.
+
+        Raises:
+            RetryableError: It took too long; or a transaction of the caller is open, for which the move may wait.
+        """
+        if self._given is not None or time.monotonic() >= end_s:
+            raise RetryableError(
+                f"messages of key {key!r} move to shard {state.directory.home(key)!r} "
+                f"(directory of generation {state.generation})",
+                "send again later; `pgsluice shards list` shows the move",
+            )
+        name = state.directory.home(key)
+        found = await (await self._runner(name)).run(shards.shard())
+        if found is not None:  # a new shard has none before the move begins there
+            self._router.adopt(name, found)
+        if self._router.state is state:
+            await asyncio.sleep(jittered(_ASK_S))
+
+    async def _learn(self, name: str) -> None:
+        """Ask a database for its directory."""
+        self._router.adopt(name, await (await self._runner(name)).run(shards.shard()))
+
+    async def _runner(self, name: str) -> AsyncRunner:
+        return AsyncRunner(await self._pools.async_pool(name), is_traced=self._is_traced)
+
+
+def async_runner(
+    source: AsyncConnectable | ShardPool | AsyncShardRunner,
+) -> AsyncRunner | AsyncShardRunner:
+    """Return the runner of a client on a connection, a pool or several databases."""
+    if isinstance(source, AsyncShardRunner):
+        return source
+    if isinstance(source, ShardPool):
+        return AsyncShardRunner(source, source.router)
+    return AsyncRunner(source)
+
+
+def async_runner_at(runner: Any, key: str) -> AsyncShardRunner:
+    """Return the runner at the shard of a key.
+
+    Raises:
+        ArgumentError: The client has a single database.
+    """
+    if not isinstance(runner, AsyncShardRunner):
+        raise ArgumentError("at() needs several databases; pass a ShardPool to the client")
+    return runner.at(key)
