@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from psycopg import AsyncConnection
 
     # Bodies here are only copied into the generated classes.
-    from pgsluice.client._async.shard_runner import AsyncShardRunner
-    from pgsluice.client._async.shard_runner import async_runner, async_runner_at  # noqa: TC004
+    from pgsluice.client._async.shard_runner import AsyncShardRunner, async_runner, async_runner_at  # noqa: TC004
     from pgsluice.client._async.work_queue import AsyncWorkQueue  # noqa: TC004
     from pgsluice.client.sources import AsyncConnectable
     from pgsluice.shards.pool import ShardPool
