@@ -196,6 +196,14 @@ def worker() -> None:
     help="Do not run `pgsluice maintain`'s tasks.  [default: run them in the first process, if no other process leads "
     "and the role has the privileges]",
 )
+@click.option(
+    "--shards",
+    envvar="PGSLUICE_SHARDS",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="File of several servers, all of which it works on: see docs/guides/several-servers.md.  [default: "
+    "PGSLUICE_SHARDS, else the app's shards]",
+)
 @dsn_option
 def run(app_name: str, dsn: str | None, no_maintenance: bool, **options: Any) -> None:
     """Run an app's handlers until stopped.
@@ -203,7 +211,8 @@ def run(app_name: str, dsn: str | None, no_maintenance: bool, **options: Any) ->
     MODULE:APP names the App, as in `orders.worker:app`; modules are imported from the current folder or Python's path.
     Handlers are configured where they are declared; the options here configure the process.
 
-    If the server is unavailable, even at startup, the worker waits and reconnects.
+    If the server is unavailable, even at startup, the worker waits and reconnects. With shards it does so for each,
+    and works on the others.
 
     \b
     Signals:
@@ -216,7 +225,7 @@ def run(app_name: str, dsn: str | None, no_maintenance: bool, **options: Any) ->
       0   stopped gracefully; or with --until-empty no messages are left
       1   hard stop with messages in progress, which are redelivered when their
           lease expires; or, with --until-empty, a message was dead-lettered or
-          waits for a retry
+          waits for a retry, or a shard is unavailable
       2   usage error
       3   cannot start, and retrying would not help: no such module, no schema,
           missing privileges

@@ -142,6 +142,15 @@ class Shards:
         return cls(_checked(shards, pins, str(path)), shards, path)
 
     @classmethod
+    def given(cls, shards: Shards | str | Path) -> Shards:
+        """Return shards, or those of the file with this path.
+
+        Raises:
+            ConfigurationError: As for `load`.
+        """
+        return shards if isinstance(shards, Shards) else cls.load(shards)
+
+    @classmethod
     def of(cls, dsns: Mapping[str, str], pins: Mapping[str, str] | None = None) -> Self:
         """Return shards from DSNs by name, without a file.
 

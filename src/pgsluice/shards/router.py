@@ -26,7 +26,7 @@ class Router:
         Raises:
             ConfigurationError: The file of shards is invalid.
         """
-        self.shards = shards if isinstance(shards, Shards) else Shards.load(shards)
+        self.shards = Shards.given(shards)
         self.state: ShardState | None = None
         self._lock = threading.Lock()
 

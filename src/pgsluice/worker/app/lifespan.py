@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import ExitStack, asynccontextmanager
 
 from pgsluice.backoff import Backoff
 from pgsluice.connection import Target, for_writing, resolve
 from pgsluice.errors import TRANSIENT, SluiceError
+from pgsluice.shards import Shards
+from pgsluice.worker.app.sharded import ShardedWorker
 from pgsluice.worker.app.startup import ScheduledApplication, start_up
 from pgsluice.worker.engine.claim import start_checks
 from pgsluice.worker.engine.flow.options import WorkerOptions
@@ -41,16 +43,19 @@ class BackgroundWorker:
         self._app = app
         self._specs = choose(app, handlers, queues)
         self._options = options or WorkerOptions()
-        self._target = for_writing(resolve(app.dsn))
+        self._shards = None if app.shards is None else Shards.given(app.shards)
+        self._target = for_writing(resolve(app.dsn)) if self._shards is None else None
         self._connection_options = start_checks.UNKNOWN
         self._worker = self._make()
         self._is_stopping = False
         self._task: asyncio.Task[None] | None = None
 
     @property
-    def target(self) -> Target:
-        """The server it works on."""
-        return self._target
+    def targets(self) -> list[Target]:
+        """The servers that it works on."""
+        if isinstance(self._worker, ShardedWorker):
+            return list(self._worker.targets.values())
+        return [] if self._target is None else [self._target]
 
     def status(self) -> WorkerStatus:
         """Return the worker's status. Thread-safe.
@@ -66,13 +71,16 @@ class BackgroundWorker:
             SluiceError: A permanent error, such as a database without the schemas.
         """
         try:
-            self._connection_options = await start_up(
-                self._app,
-                self._specs.values(),
-                self._target,
-                connections=self._options.shares(self._specs.values()).total,
-            )
-            self._worker = self._make()
+            if (
+                self._target is not None
+            ):  # several servers are checked in the background, each on its own
+                self._connection_options = await start_up(
+                    self._app,
+                    self._specs.values(),
+                    self._target,
+                    connections=self._options.shares(self._specs.values()).total,
+                )
+                self._worker = self._make()
         except TRANSIENT as error:
             _log.warning('worker start delayed error="%s" hint="retrying in the background"', error)
         self._task = asyncio.create_task(self._run(), name=f"pgsluice worker {self._app.name}")
@@ -90,7 +98,16 @@ class BackgroundWorker:
         self._task.cancel()
         await asyncio.wait([self._task], timeout=_AT_ONCE_S)
 
-    def _make(self) -> Worker:
+    def _make(self) -> Worker | ShardedWorker:
+        if self._shards is not None:
+            return ShardedWorker(
+                self._app,
+                self._shards,
+                handlers=list(self._specs),
+                options=self._options,
+                ends_when_hung=False,
+            )
+        assert self._target is not None  # noqa: S101 - without shards
         return Worker(
             self._app,
             handlers=list(self._specs),
@@ -133,9 +150,10 @@ async def lifespan(
     """
     worker = BackgroundWorker(app, handlers=handlers, queues=queues, options=options)
     await worker.start()
-    maintainer = Maintainer(worker.target.conninfo)
     try:
-        with maintainer.in_background() if maintenance else nullcontext():
+        with ExitStack() as stack:
+            for target in worker.targets if maintenance else ():
+                stack.enter_context(Maintainer(target.conninfo).in_background())
             yield {"worker": worker}
     finally:
         await worker.stop(grace_s)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import psycopg
@@ -39,6 +39,7 @@ async def start_up(
     *,
     connections: int,
     creates: bool = False,
+    owns: Callable[[ScheduleSpec], bool] = lambda _: True,
 ) -> dict[str, Any]:
     """Run preflight checks, store the schedules that the app declares, and pause those that it no longer declares.
 
@@ -48,6 +49,7 @@ async def start_up(
         target: The server.
         connections: Maximum connections of the process.
         creates: Create the queues and logs that do not exist.
+        owns: Returns True for the schedules of the app that this database fires.
 
     Returns:
         Options for connections to this server, as for `psycopg.connect`.
@@ -57,15 +59,19 @@ async def start_up(
         SluiceError: A permanent error.
     """
     if creates:
-        async with await _connected(target) as connection:
+        async with await connected(target) as connection:
             await AsyncRunner(connection).run_steps(create_sources(specs))
     checking = run_in_thread("pgsluice start", start_checks.require, target, specs, connections)
     options = await asyncio.wrap_future(checking)
-    await store_schedules(app, target)
+    await store_schedules(app, target, owns)
     return options
 
 
-async def store_schedules(app: ScheduledApplication, target: Target) -> None:
+async def store_schedules(
+    app: ScheduledApplication,
+    target: Target,
+    owns: Callable[[ScheduleSpec], bool] = lambda _: True,
+) -> None:
     """Store the schedules that the app declares, and pause those that it no longer declares.
 
     Without the privilege it logs a warning and stores nothing.
@@ -73,14 +79,16 @@ async def store_schedules(app: ScheduledApplication, target: Target) -> None:
     Args:
         app: The app.
         target: The server.
+        owns: As for `start_up`.
 
     Raises:
         ConnectionFailedError: The server is unreachable; retry.
         SluiceError: A permanent error, such as a queue of a schedule that does not exist.
     """
-    async with await _connected(target) as connection:
+    declared = [spec for spec in app.schedules.values() if owns(spec)]
+    async with await connected(target) as connection:
         try:
-            await declare_schedules(AsyncSchedules(connection), app.name, app.schedules.values())
+            await declare_schedules(AsyncSchedules(connection), app.name, declared)
         except PrivilegeError as error:
             _log.log(
                 logging.WARNING if app.schedules else logging.DEBUG,
@@ -92,7 +100,12 @@ async def store_schedules(app: ScheduledApplication, target: Target) -> None:
             )
 
 
-async def _connected(target: Target) -> AsyncConnection[Any]:
+async def connected(target: Target) -> AsyncConnection[Any]:
+    """Open a connection for the start of a worker.
+
+    Raises:
+        ConnectionFailedError: The server is unreachable; retry.
+    """
     try:
         return await AsyncSluiceConnection.connect(
             target.conninfo,

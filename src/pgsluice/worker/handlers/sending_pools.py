@@ -65,7 +65,7 @@ class SendingPools(Pools):
             ConfigurationError: The file of shards is invalid.
         """
         given = variable(os.environ, WORKER_SHARDS) or self._shards()
-        if given is None:
+        if given is None or variable(os.environ, WORKER_DSN) is not None:
             return None
         if self._router is None or self._router[0] != given:
             self._router = (given, Router(given))

@@ -56,7 +56,11 @@ class Health:
 
     @property
     def is_ready(self) -> bool:
-        """True if every process is running, reaches all its sources and can start its handlers."""
+        """True if every process is running, reaches all its sources and can start its handlers.
+
+        With shards, a process must reach all sources of one of them: a shard that is down is reported, and holds up
+        neither the others nor the deployment of a new version.
+        """
         with self._lock:
             statuses = list(self._statuses.values())
         return (
@@ -79,9 +83,11 @@ class Health:
 def _is_ready(status: dict[str, Any]) -> bool:
     sources = status.get("sources", ())
     handlers = status.get("handlers", ())
+    shards = status.get("shards", ())
+    is_reaching = all(source["is_reachable"] for source in sources)
     return (
         status.get("state") == "running"
-        and all(source["is_reachable"] for source in sources)
+        and (any(shard["is_up"] for shard in shards) if shards else is_reaching)
         and not any(handler.get("unstarted") for handler in handlers)
     )
 

@@ -26,7 +26,11 @@ _HANDLER = ("process", "handler")
 # Name, labels, help.
 _GAUGES = (
     ("live", (), "1 if the process does not hang, else 0."),
-    ("ready", (), "1 if every process runs and reaches all its sources, else 0."),
+    (
+        "ready",
+        (),
+        "1 if every process runs and reaches all its sources, else 0; with shards, all of one of them.",
+    ),
     ("running", _PROCESS, "1 if a worker process is running, else 0."),
     ("leader", _PROCESS, "1 if the process leads maintenance, else 0."),
     (
@@ -39,6 +43,11 @@ _GAUGES = (
         "source_reachable",
         ("process", "source"),
         "1 if the last call of a source succeeded, else 0.",
+    ),
+    (
+        "shard_up",
+        ("process", "shard"),
+        "1 if the worker of a shard runs and reaches all its sources, else 0; only with shards.",
     ),
     ("running_messages", _HANDLER, "Running calls of a handler."),
     ("waiting_messages", _HANDLER, "Messages claimed and not started."),
@@ -96,6 +105,8 @@ def _add_process(families: dict[str, Any], process: str, status: dict[str, Any])
     families["hung_threads"].add_metric((process,), status["hung_threads"])
     for source in status["sources"]:
         families["source_reachable"].add_metric((process, source["name"]), source["is_reachable"])
+    for shard in status["shards"]:
+        families["shard_up"].add_metric((process, shard["name"]), shard["is_up"])
     for handler in status["handlers"]:
         labels = (process, handler["name"])
         families["running_messages"].add_metric(labels, handler["running"])

@@ -18,6 +18,7 @@ from pgsluice.worker.loops import call_soon
 from pgsluice.worker.process.shutdown import Level, Shutdown
 
 if TYPE_CHECKING:
+    from pgsluice.worker.app.sharded import ShardedWorker
     from pgsluice.worker.engine.flow.worker import Worker
 
 EXIT_DONE = 0
@@ -38,7 +39,7 @@ _REPLACED_S = 2.0
 
 
 async def serve(
-    make: Callable[[Result], Worker],
+    make: Callable[[Result], Worker | ShardedWorker],
     shutdown: Shutdown,
     *,
     begin: Callable[[], Awaitable[Result]],
@@ -92,18 +93,23 @@ async def serve(
     if status.get("wants_replacement") and shutdown.level is not Level.AT_ONCE:
         return EXIT_REPLACE
     if until_empty_s is not None and (
-        status.get("retrying") or any(count.dead for count in (results or {}).values())
+        status.get("retrying")
+        or any(shard["error"] for shard in status["shards"])
+        or any(count.dead for count in (results or {}).values())
     ):
         return EXIT_LEFT
     return EXIT_LEFT if shutdown.level is Level.AT_ONCE else EXIT_DONE
 
 
-def _handler_names(worker: Worker) -> list[str]:
+def _handler_names(worker: Worker | ShardedWorker) -> list[str]:
     return [handler["name"] for handler in asdict(worker.status())["handlers"]]
 
 
 async def _steer(
-    worker: Worker, running: asyncio.Task[Any], shutdown: Shutdown, changed: asyncio.Event
+    worker: Worker | ShardedWorker,
+    running: asyncio.Task[Any],
+    shutdown: Shutdown,
+    changed: asyncio.Event,
 ) -> bool:
     """Forward shutdown requests to the worker; True if it stopped."""
     while not running.done():
@@ -125,7 +131,7 @@ async def _start(begin: Callable[[], Awaitable[Result]], report: Report) -> Resu
     )
 
 
-async def _beat(worker: Worker, report: Report) -> None:
+async def _beat(worker: Worker | ShardedWorker, report: Report) -> None:
     while True:
         report(asdict(worker.status()))
         await asyncio.sleep(_BEAT_S)

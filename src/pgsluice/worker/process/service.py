@@ -8,18 +8,19 @@ import faulthandler
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import psycopg
 
 from pgsluice.connection import Target, for_writing, resolve
 from pgsluice.errors import SluiceError
+from pgsluice.shards import Shards
 from pgsluice.worker.app.startup import start_up
 from pgsluice.worker.handlers.choosing import choose
-from pgsluice.worker.handlers.sending_pools import WORKER_DSN
+from pgsluice.worker.handlers.sending_pools import WORKER_DSN, WORKER_SHARDS
 from pgsluice.worker.process.health import Health, HealthEndpoint, HealthFile
 from pgsluice.worker.process.loading import load_app
 from pgsluice.worker.process.log_lines import secrets_of, set_up_logs
@@ -35,11 +36,16 @@ from pgsluice.worker.process.process import (
 )
 from pgsluice.worker.process.shutdown import Shutdown
 from pgsluice.worker.process.supervisor import Supervisor, SupervisorPipe
+from pgsluice.worker.upkeep.leader import Standing
 from pgsluice.worker.upkeep.maintainer import Maintainer
 
 if TYPE_CHECKING:
     from pgsluice.worker.app.app import App
+    from pgsluice.worker.app.sharded import ShardedWorker
+    from pgsluice.worker.engine.flow.options import WorkerOptions
+    from pgsluice.worker.engine.flow.worker import Worker
 
+Result = TypeVar("Result")
 _log = logging.getLogger(__name__)
 # Not sys.argv: the program may be a script that does more.
 _CHILD = (sys.executable, "-m", "pgsluice", "worker", "child")
@@ -51,6 +57,7 @@ class RunOptions:
 
     app_name: str
     dsn: str | None
+    shards: str | None
     queues: list[str] | None
     handlers: list[str] | None
     processes: int
@@ -126,7 +133,7 @@ class Service:
         self._number = number
         # One candidate for leader per supervisor is enough: each standby holds a connection.
         self._maintains = settings.maintains and number in (None, 1)
-        self._maintainer: Maintainer | None = None
+        self._maintainers: list[Maintainer] = []
         self._is_replaced = False
         # With a supervisor, only the supervisor handles Ctrl-C.
         self._signals = (
@@ -151,71 +158,116 @@ class Service:
             try:
                 app = load_app(self._settings.app_name)
                 specs = choose(app, self._settings.handlers, self._settings.queues)
+                self._set_databases(app)
+                if app.shards is not None:
+                    return self._run_sharded(app)
                 target = target_of(app, self._settings.dsn)
-                _set_up_logs(self._settings, self._number, target)
-                if self._settings.dsn is not None:
-                    # Handlers, also in handler processes, send to the same server.
-                    app.dsn = self._settings.dsn
-                    os.environ[WORKER_DSN] = os.environ["PGSLUICE_DSN"] = self._settings.dsn
+                _set_up_logs(self._settings, self._number, [target.conninfo])
+                connections = self._worker_options().shares(specs.values()).total
             except SluiceError as error:
                 _log.critical("%s", error)
                 return EXIT_ERROR
             if self._shutdown.level:
                 return 0
-            from pgsluice.worker.engine.flow.options import WorkerOptions
             from pgsluice.worker.engine.flow.worker import Worker
-
-            options = WorkerOptions(
-                **{each.name: getattr(self._settings, each.name) for each in fields(WorkerOptions)}
-            )
-            try:
-                connections = options.shares(specs.values()).total
-            except SluiceError as error:
-                _log.critical("%s", error)
-                return EXIT_ERROR
 
             def make(connection_options: dict[str, Any]) -> Worker:
                 return Worker(
                     app,
                     handlers=list(specs),
-                    options=options,
+                    options=self._worker_options(),
                     conninfo=target.conninfo,
                     connection_options=connection_options,
                 )
 
-            with self._maintenance(target):
-                return run_process(
-                    serve(
-                        make,
-                        self._shutdown,
-                        begin=lambda: start_up(
-                            app,
-                            specs.values(),
-                            target,
-                            connections=connections,
-                            creates=self._settings.create_queues,
-                        ),
-                        report=self._report_all,
-                        until_empty_s=self._settings.idle_s if self._settings.until_empty else None,
-                    )
+            return self._serve(
+                [target],
+                make,
+                lambda: start_up(
+                    app,
+                    specs.values(),
+                    target,
+                    connections=connections,
+                    creates=self._settings.create_queues,
+                ),
+            )
+
+    def _run_sharded(self, app: App) -> int:
+        """Run a worker on each database."""
+        from pgsluice.worker.app.sharded import ShardedWorker
+
+        assert app.shards is not None  # noqa: S101 - of the caller
+        worker = ShardedWorker(
+            app,
+            Shards.given(app.shards),
+            handlers=self._settings.handlers,
+            queues=self._settings.queues,
+            options=self._worker_options(),
+            creates=self._settings.create_queues,
+        )
+        targets = list(worker.targets.values())
+        _set_up_logs(self._settings, self._number, [target.conninfo for target in targets])
+        if self._shutdown.level:
+            return 0
+
+        async def nothing() -> None:
+            """Each database is checked when its own worker starts."""
+
+        return self._serve(targets, lambda _: worker, nothing)
+
+    def _serve(
+        self,
+        targets: list[Target],
+        make: Callable[[Result], Worker | ShardedWorker],
+        begin: Callable[[], Awaitable[Result]],
+    ) -> int:
+        with self._maintenance(targets):
+            return run_process(
+                serve(
+                    make,
+                    self._shutdown,
+                    begin=begin,
+                    report=self._report_all,
+                    until_empty_s=self._settings.idle_s if self._settings.until_empty else None,
                 )
+            )
+
+    def _worker_options(self) -> WorkerOptions:
+        from pgsluice.worker.engine.flow.options import WorkerOptions
+
+        return WorkerOptions(
+            **{each.name: getattr(self._settings, each.name) for each in fields(WorkerOptions)}
+        )
+
+    def _set_databases(self, app: App) -> None:
+        """Let handlers, also in handler processes, send where this process works."""
+        if self._settings.dsn is not None:
+            app.dsn, app.shards = self._settings.dsn, None
+            os.environ[WORKER_DSN] = os.environ["PGSLUICE_DSN"] = self._settings.dsn
+        elif self._settings.shards is not None:
+            app.shards = self._settings.shards
+            os.environ[WORKER_SHARDS] = self._settings.shards
 
     def _report_all(self, status: dict[str, Any]) -> None:
         if status.get("wants_replacement") and not self._is_replaced:
             # In a thread, as an `async def` handler may block the event loop.
             self._is_replaced = True
             exit_after(self._settings.grace_s + AT_ONCE_S + 1.0, EXIT_REPLACE)
-        standing = None if self._maintainer is None else self._maintainer.standing.value
-        self._tell(status | {"maintenance": standing})
+        # With several databases, that of one which it leads.
+        standings = sorted(
+            (maintainer.standing.value for maintainer in self._maintainers),
+            key=lambda standing: standing != Standing.LEADER.value,
+        )
+        self._tell(status | {"maintenance": standings[0] if standings else None})
 
     @contextlib.contextmanager
-    def _maintenance(self, target: Target) -> Iterator[None]:
-        """Run maintenance while this process is the leader."""
-        if not self._maintains:
-            yield
-            return
-        self._maintainer = Maintainer(target.conninfo)
-        with self._maintainer.in_background(join_s=1.0):
+    def _maintenance(self, targets: list[Target]) -> Iterator[None]:
+        """Run the maintenance of each database while this process is its leader."""
+        with contextlib.ExitStack() as stack:
+            if self._maintains:
+                self._maintainers = [Maintainer(target.conninfo) for target in targets]
+            for maintainer in self._maintainers:
+                stack.enter_context(maintainer.in_background(join_s=1.0))
             yield
 
 
@@ -263,8 +315,8 @@ def _faults_shown() -> Iterator[None]:
         faulthandler.disable()
 
 
-def _set_up_logs(settings: RunOptions, number: int | None, target: Target | None = None) -> None:
-    known = [settings.dsn, target and target.conninfo, os.environ.get("PGSLUICE_DSN")]
+def _set_up_logs(settings: RunOptions, number: int | None, targets: Sequence[str] = ()) -> None:
+    known = [settings.dsn, *targets, os.environ.get("PGSLUICE_DSN")]
     secrets = {secret for text in known if text for secret in _secrets_in(text)}
     password = os.environ.get("PGPASSWORD")
     set_up_logs(

@@ -96,8 +96,10 @@ class Lane:
         self._idle_s = shared.idle_s
         self._lease_s = min(spec.lease_s for spec in feed.specs)
         self._startable = asyncio.Event()
+        self._changed = asyncio.Event()  # there may be room for a claim, or a stop can finish
         self._tracks = [
-            Track(spec, shared.turns, self._startable, shared.prefetch) for spec in feed.specs
+            Track(spec, shared.turns, self._startable, self._changed, shared.prefetch)
+            for spec in feed.specs
         ]
         self._track_of = {track.spec.name: track for track in self._tracks}
         self._spec_of = feed.spec_of
@@ -107,7 +109,6 @@ class Lane:
         self._settler = Settler(source, complaints, self._on_settled)
         self._backoff = Backoff(source.name, complaints.log)
         self._heartbeat = Heartbeat(source, self._lease_s, complaints, self._claimed, self._lose)
-        self._changed = asyncio.Event()  # there may be room for a claim, or a stop can finish
         self._nudge = Nudge()  # poll the source, whatever it reports
         self._stopping = asyncio.Event()
         self._is_now = False
@@ -163,6 +164,11 @@ class Lane:
                 self._claiming.cancel()
             for run in self._runs():
                 run.cancel()
+
+    def leave(self) -> None:
+        """Give up the shares of its handlers, after `run`."""
+        for track in self._tracks:
+            track.leave()
 
     async def run(self) -> None:
         """Claim, run and settle until `stop`."""
@@ -383,7 +389,7 @@ class Lane:
     def _free(self, track: Track) -> None:
         track.active -= 1
         self._turns.release()
-        self._changed.set()
+        track.share.changed()
 
     def _on_settled(self, settled: Mapping[Delivery, Settlement]) -> None:
         self.active_s = time.monotonic()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from pgsluice.errors import ArgumentError
 from pgsluice.settings import Settings
+from pgsluice.shards import Shards
 from pgsluice.worker.engine.connections.shares import Shares, shares
 from pgsluice.worker.handlers.choosing import HasHandlers
 from pgsluice.worker.handlers.handler import HandlerSpec
@@ -18,6 +20,7 @@ class Application(HasHandlers, Protocol):
     """App interface that a worker needs."""
 
     dsn: str | None
+    shards: Shards | str | Path | None
     tracing: bool
     middlewares: list[Middleware]
 
@@ -33,8 +36,8 @@ class WorkerOptions:
             for slow handlers it withholds messages from other workers. None: what the handler starts in 0.1 s.
         lease_s: Lease duration without a heartbeat, for all handlers, more than 1 second; None: per handler.
         max_memory_mb: Address space limit of a handler process in MB; None: no limit.
-        max_connections: Maximum connections of the process for claims, handlers and its listener; None:
-            `PGSLUICE_MAX_CONNECTIONS`, else 30.
+        max_connections: Maximum connections of the process for claims, handlers and its listener, divided among
+            shards; None: `PGSLUICE_MAX_CONNECTIONS`, else 30.
         grace_s: Grace period in seconds for other handlers when a worker with hung threads stops to be replaced, 0 or
             more.
     """

@@ -2,14 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from pgsluice.backoff import Complaints
 from pgsluice.worker.engine.flow.fair_share import FairShare
 from pgsluice.worker.engine.run.executor import Executor
+from pgsluice.worker.engine.run.process_pool import ProcessPool
 from pgsluice.worker.engine.settle.failure_log import FailureLog
 
 IDLE_S = 600.0
+
+
+class AnyLane(Protocol):
+    """What a worker asks the lanes of its peers.
+
+    Attributes:
+        active_s: Time of its last message, on `time.monotonic`.
+        empty_s: Start of its last poll that found no message, or None.
+    """
+
+    active_s: float
+    empty_s: float | None
+
+    @property
+    def is_holding(self) -> bool:
+        """True if it has messages in any state."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Peers:
+    """Parts that the workers of one process share, each of which works on another database.
+
+    Attributes:
+        turns: Shares the process's concurrency among handlers and databases.
+        processes: Handler processes.
+        lanes: Returns the lanes of all workers whose database is reachable.
+    """
+
+    turns: FairShare
+    processes: ProcessPool
+    lanes: Callable[[], Sequence[AnyLane]]
 
 
 @dataclass(frozen=True, slots=True)

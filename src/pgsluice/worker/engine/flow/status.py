@@ -74,6 +74,21 @@ class SourceStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class ShardStatus:
+    """Status of one of several databases.
+
+    Attributes:
+        name: Name of the shard.
+        is_up: True if its worker runs and reaches all its sources.
+        error: Why it does not, or the last error of a source; else None.
+    """
+
+    name: str
+    is_up: bool
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerStatus:
     """Status of a worker.
 
@@ -86,6 +101,7 @@ class WorkerStatus:
         wants_replacement: True if too many threads hang, or one for too long, so that the process must be replaced. A
             worker of `pgsluice worker run` stops for that; other programs must do so themselves.
         retrying: Messages that waited for a retry when `run_until_empty` stopped.
+        shards: Status of each of several databases; empty with a single one.
     """
 
     state: str
@@ -95,3 +111,4 @@ class WorkerStatus:
     hung_threads: int
     wants_replacement: bool
     retrying: int = 0
+    shards: tuple[ShardStatus, ...] = ()

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from pgsluice.worker.engine.delivery import Counts, Delivery, Result
-from pgsluice.worker.engine.flow.fair_share import FairShare, Turn
+from pgsluice.worker.engine.flow.fair_share import FairShare
 from pgsluice.worker.engine.flow.status import HandlerStatus, RunningCall
 from pgsluice.worker.engine.run.executor import AnyContext
 from pgsluice.worker.handlers.handler import HandlerSpec
@@ -58,7 +58,12 @@ class Track:
     """One handler of a lane."""
 
     def __init__(
-        self, spec: HandlerSpec, turns: FairShare, wake: asyncio.Event, prefetch: int | None
+        self,
+        spec: HandlerSpec,
+        turns: FairShare,
+        wake: asyncio.Event,
+        room: asyncio.Event,
+        prefetch: int | None,
     ) -> None:
         """Prepare a track.
 
@@ -66,6 +71,7 @@ class Track:
             spec: The handler.
             turns: Shares the process's concurrency among handlers.
             wake: Set when a call is granted.
+            room: Set when more messages may be claimed.
             prefetch: Maximum messages claimed ahead; None: what the handler starts in 0.1 s.
         """
         self.spec = spec
@@ -80,9 +86,11 @@ class Track:
         self._turns = turns
         self._prefetch = prefetch
         self._wake = wake
+        self._room = room
         self._batch_due_s = 0.0
         self._mean_s: float | None = None
-        turns.join(Turn(spec.limits.weight, self._wants, self._grant))
+        self.share = turns.share_of(spec.name, spec.limits.weight, self.slots)
+        self.share.join(self)
 
     def status(self) -> HandlerStatus:
         """Return the handler's status."""
@@ -101,6 +109,11 @@ class Track:
             for run in self.runs
             for context in run.contexts
         ]
+
+    @property
+    def calls(self) -> int:
+        """Number of calls running or allowed to start."""
+        return self.active + self.granted
 
     @property
     def held(self) -> int:
@@ -122,14 +135,14 @@ class Track:
         """True if all concurrent calls hang, by this process's or the fleet's limit."""
         fleet = self.spec.limits.fleet_concurrency
         slots = self.slots if fleet is None else min(self.slots, -(-fleet // self.size))
-        return self.hung >= slots
+        return self.share.hung >= slots
 
     def capacity(self, lease_s: float) -> int:
         """Return the number of messages to claim now; 0 above half of the prefetch."""
         ahead = self._ahead(lease_s)
         # Refill at half of the prefetch instead of one by one; but fill batches.
         is_low = len(self.waiting) <= max(ahead // 2, self.size - 1)
-        return self.slots * self.size + ahead - self.held if is_low else 0
+        return self.share.room(self, self.slots * self.size + ahead) if is_low else 0
 
     def _ahead(self, lease_s: float) -> int:
         if self._mean_s is None:  # no call has finished yet
@@ -174,14 +187,24 @@ class Track:
             by_type = self.counts.by_error_type
             by_type[error_type] = by_type.get(error_type, 0) + 1
 
-    def _wants(self) -> bool:
-        if self.active + self.granted >= self.slots:
-            return False
+    def wants(self) -> bool:
+        """Return True if one more call could start now, within the limit of its handler."""
         if self.spec.batch is None:
             return len(self.waiting) > self.granted
         rest = len(self.waiting) - self.granted * self.size
         return rest >= self.size or (rest > 0 and time.monotonic() >= self._batch_due_s)
 
-    def _grant(self) -> None:
+    def grant(self) -> None:
+        """Allow one call to start."""
         self.granted += 1
         self._wake.set()
+
+    def make_room(self) -> None:
+        """Let the lane claim more messages."""
+        self._room.set()
+
+    def leave(self) -> None:
+        """Give up the share of a worker that has stopped."""
+        self.share.leave(self)
+        for _ in range(self.granted):
+            self._turns.release()

@@ -32,7 +32,7 @@ from pgsluice.worker.engine.flow.fair_share import FairShare
 from pgsluice.worker.engine.flow.lane import Lane
 from pgsluice.worker.engine.flow.options import Application, WorkerOptions
 from pgsluice.worker.engine.flow.registration import identity, registered
-from pgsluice.worker.engine.flow.shared import IDLE_S, Shared
+from pgsluice.worker.engine.flow.shared import IDLE_S, Peers, Shared
 from pgsluice.worker.engine.flow.status import HandlerStatus, SourceStatus, WorkerStatus
 from pgsluice.worker.engine.run.executor import Executor
 from pgsluice.worker.engine.run.traced import WorkerTracing
@@ -69,6 +69,7 @@ class Worker:
         connection_options: Mapping[str, Any] | None = None,
         make_feeds: Callable[..., Sequence[Feed]] | None = None,
         ends_when_hung: bool = True,
+        peers: Peers | None = None,
     ) -> None:
         """Prepare a worker without connecting.
 
@@ -84,6 +85,7 @@ class Worker:
             make_feeds: Makes the sources; for tests without a server.
             ends_when_hung: Stop when threads hang, so that the process is replaced. False if the process is not the
                 worker's: it continues without these threads, and reports them in its status.
+            peers: Parts shared with the workers of other databases; None: this is the only worker.
 
         Raises:
             ArgumentError: The handlers need more connections than `max_connections`.
@@ -101,6 +103,7 @@ class Worker:
         self._connection_options = dict(connection_options or {})
         self._make_feeds = make_feeds
         self._ends_when_hung = ends_when_hung
+        self._peers = peers
         self._complaints = Complaints(_log)
         self._failures = FailureLog()
         self._state = "starting"
@@ -143,6 +146,22 @@ class Worker:
     def counts(self) -> dict[str, Counts]:
         """Return settled messages by result since start, per handler."""
         return {handler.name: handler.counts for handler in self.status().handlers}
+
+    @property
+    def lanes(self) -> Sequence[Lane | ConsumerLane]:
+        """Its lanes: one for each source."""
+        return self._lanes
+
+    @property
+    def is_starting(self) -> bool:
+        """True until it claims."""
+        return self._state == "starting"
+
+    @property
+    def is_up(self) -> bool:
+        """True if it works and reaches all its sources."""
+        is_running = self._state in ("running", "stopping")
+        return is_running and all(lane.status()[0].is_reachable for lane in self._lanes)
 
     # Lifecycle -------------------------------------------------------------------------------------------------------
 
@@ -216,6 +235,7 @@ class Worker:
             connections,
             self._app.middlewares,
             max_memory_mb=self._options.max_memory_mb,
+            processes=None if self._peers is None else self._peers.processes,
             on_hung=self._on_hung,
         )
         stack.push_async_callback(executor.close)
@@ -227,7 +247,7 @@ class Worker:
         feeds = make(self._specs, connections.engine, self._listener, worker_id)
         shared = Shared(
             executor,
-            FairShare(self._options.concurrency),
+            FairShare(self._options.concurrency) if self._peers is None else self._peers.turns,
             self._complaints,
             self._failures,
             prefetch=self._options.prefetch,
@@ -236,11 +256,15 @@ class Worker:
         for feed in self._tracing.feeds(feeds):
             stack.push_async_callback(feed.source.close)
             await self._prepare(feed.source.name, feed.source.prepare)
-            self._lanes.append(Lane(feed, shared))
-        for lane in make_consumer_lanes(self._specs, connections.consumers, self._listener, shared):
-            stack.push_async_callback(lane.close)
-            await self._prepare(lane.name, lane.prepare)
+            lane = Lane(feed, shared)
+            stack.callback(lane.leave)
             self._lanes.append(lane)
+        for consumer in make_consumer_lanes(
+            self._specs, connections.consumers, self._listener, shared
+        ):
+            stack.push_async_callback(consumer.close)
+            await self._prepare(consumer.name, consumer.prepare)
+            self._lanes.append(consumer)
         if self._make_feeds is None:
             routes = (spec.route for spec in self._specs)
             queues = sorted(
@@ -332,13 +356,14 @@ class Worker:
         while True:
             await asyncio.sleep(_EMPTY_LOOK_S)
             # Every lane polled an empty source after the last message of any lane ended, which may have sent more.
-            since_s = max(lane.active_s for lane in self._lanes) + idle_s
+            lanes = [*self._lanes, *(() if self._peers is None else self._peers.lanes())]
+            since_s = max(lane.active_s for lane in lanes) + idle_s
             threads = self._executor.threads if self._executor is not None else None
             if threads is not None and 0 < threads.hung_s < _STALLED_S:
                 continue
             if all(
                 not lane.is_holding and lane.empty_s is not None and lane.empty_s > since_s
-                for lane in self._lanes
+                for lane in lanes
             ):
                 # Messages of hung threads are left to the next process.
                 self._wants_replacement |= threads is not None and threads.hung > 0

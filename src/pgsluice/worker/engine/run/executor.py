@@ -70,6 +70,7 @@ class Executor:
         middlewares: Sequence[Middleware] = (),
         *,
         max_memory_mb: int | None = None,
+        processes: ProcessPool | None = None,
         on_hung: Callable[[], None] = lambda: None,
     ) -> None:
         """Prepare an executor, in the running event loop.
@@ -78,12 +79,15 @@ class Executor:
             connections: Connections for handler transactions.
             middlewares: Called around each handler, the first outermost.
             max_memory_mb: Address space limit of a handler process in MB, or None.
+            processes: Processes that several executors share; their owner closes them, and the middleware. None: own
+                ones.
             on_hung: Called when a thread is abandoned after its handler's timeout.
         """
         self._connections = connections
         self._middlewares = middlewares
         self.threads = Threads(on_hung, partial(close_in_thread, middlewares))
-        self._processes = ProcessPool(max_memory_mb=max_memory_mb)
+        self._is_sharing = processes is not None
+        self._processes = processes or ProcessPool(max_memory_mb=max_memory_mb)
         # The processes of calls that have not begun, by the first context of the call.
         self._reserved: dict[BaseContext, Child] = {}
         self._lost_sessions = LostSessions()
@@ -102,9 +106,11 @@ class Executor:
 
     async def close(self) -> None:
         """Stop the processes and the idle threads, and close the middleware."""
-        await self._processes.close()
+        if not self._is_sharing:
+            await self._processes.close()
         await self.threads.close()
-        await close(self._middlewares)
+        if not self._is_sharing:
+            await close(self._middlewares)
 
     def context(self, spec: HandlerSpec, delivery: Delivery, source: Source) -> AnyContext:
         """Make the context of a handler call."""
