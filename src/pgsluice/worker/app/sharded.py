@@ -212,7 +212,7 @@ class ShardedWorker:
                     return
             except SluiceError as error:
                 self._errors[name] = error.with_traceback(None)
-                if self._is_unusable():
+                if self._is_unusable(is_waiting=idle_s is None):
                     raise
                 await async_pause(self._stopping, backoff.failed(error))
 
@@ -270,10 +270,14 @@ class ShardedWorker:
             return False
         return worker.is_starting or worker.is_up
 
-    def _is_unusable(self) -> bool:
-        """True if the last start of every database failed with a permanent error."""
+    def _is_unusable(self, *, is_waiting: bool) -> bool:
+        """True if the last start of every database failed and a retry would not help.
+
+        If the worker does not wait for messages, one such error is enough, and the others are not waited for.
+        """
         errors = [self._errors.get(name) for name in self.targets]
-        return all(error is not None and not isinstance(error, TRANSIENT) for error in errors)
+        permanent = [error is not None and not isinstance(error, TRANSIENT) for error in errors]
+        return None not in errors and (all(permanent) if is_waiting else any(permanent))
 
     def _lanes(self) -> Sequence[AnyLane]:
         """Return the lanes of the databases that can be used, and one for each that may start."""
