@@ -13,7 +13,7 @@ import copy
 import re
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -64,24 +64,17 @@ class Module:
         text = " " * 4 + self.segment(node.body[0].value)  # type: ignore[attr-defined]
         return textwrap.dedent(text)
 
-    def imports(self, nodes: Sequence[ast.AST]) -> Iterator[str]:
+    def imports(self, nodes: list[ast.expr]) -> Iterator[str]:
         """Yield the statements that import the names of these expressions."""
-        origins = self._origins()
-        for name in _names(nodes) - set(dir(builtins)):
-            yield origins.get(name, f"from {CALLS}.{self.name} import {name}")
-
-    def origins(self, nodes: Sequence[ast.AST]) -> Iterator[str]:
-        """Yield the statements that import the names of these functions, without their own and local names."""
-        origins = self._origins()
-        yield from (origins[name] for name in _names(nodes) & origins.keys())
-
-    def _origins(self) -> dict[str, str]:
-        return {
+        origins = {
             alias.asname or alias.name: f"from {node.module} import {alias.name}"
             for node in ast.walk(self.tree)
             if isinstance(node, ast.ImportFrom)
             for alias in node.names
         }
+        names = {part.id for node in nodes for part in ast.walk(node) if isinstance(part, ast.Name)}
+        for name in names - set(dir(builtins)):
+            yield origins.get(name, f"from {CALLS}.{self.name} import {name}")
 
 
 @dataclass
@@ -108,12 +101,17 @@ class Client:
     @property
     def init(self) -> ast.FunctionDef:
         """The declared `__init__`."""
-        return self.declared[0]
+        (init,) = (node for node in self.node.body if isinstance(node, ast.FunctionDef))
+        return init
 
     @property
-    def declared(self) -> list[ast.FunctionDef]:
-        """The declared functions: `__init__`, then methods that run no call."""
-        return [node for node in self.node.body if isinstance(node, ast.FunctionDef)]
+    def constants(self) -> dict[str, str | tuple[str, ...]]:
+        """The declared constants by name."""
+        return {
+            ast.unparse(node.targets[0]): ast.literal_eval(node.value)
+            for node in self.node.body
+            if isinstance(node, ast.Assign)
+        }
 
     @property
     def given(self) -> list[str]:
@@ -123,12 +121,7 @@ class Client:
     @property
     def order(self) -> list[str]:
         """The declared methods to begin with, and then the others."""
-        declared = [
-            name
-            for node in self.node.body
-            if isinstance(node, ast.Assign)
-            for name in ast.literal_eval(node.value)
-        ]
+        declared = list(self.constants.get("ORDER", ()))
         if missing := set(declared) - self.methods.keys():
             raise CallError(f"{self.node.name}.ORDER names no method: {', '.join(sorted(missing))}")
         return [*declared, *(name for name in self.methods if name not in declared)]
@@ -158,10 +151,6 @@ class Client:
             body,
         )
 
-    def _body(self, function: ast.FunctionDef) -> str:
-        """Return the statements of a declared function after its docstring."""
-        return "".join(ast.unparse(statement) + "\n" for statement in function.body[1:])
-
     def _passed(self, arguments: ast.arguments) -> Iterator[str]:
         """Yield the arguments that a method passes to its function."""
         if self.given:
@@ -174,7 +163,11 @@ class Client:
     def written(self) -> str:
         """Return the source of its module."""
         module, init = self.module, self.init
-        body = self._body(init) or f"self._runner = AsyncRunner({init.args.args[1].arg})\n"
+        source = init.args.args[1].arg
+        module_of_base, _, base = str(self.constants.get("BASE", "")).rpartition(".")
+        body = (
+            f"super().__init__({source})\n" if base else f"self._runner = AsyncRunner({source})\n"
+        )
         if self.given:
             names = str(tuple(self.given)).replace("'", "")
             body += f"self._name = {names}\n"
@@ -185,33 +178,17 @@ class Client:
             "from pgsluice.client._async.runner import AsyncRunner",
             *self.imports,
             *module.imports(_expressions(init.args)),
-            *module.origins(self.declared),
-        } - {f"from pgsluice.client._async.{_snake_case(self.node.name)} import {self.name}"}
+            *([f"from {module_of_base} import {base}"] if base else []),
+        }
         about = textwrap.indent(module.docstring(self.node), " " * 4, _is_text)
-        by_hand = [
-            _function(
-                f"def {each.name}",
-                each.args,
-                1,
-                module.segment(each.returns),
-                module.docstring(each),
-                self._body(each),
-            )
-            for each in self.declared[1:]
-            if each.returns is not None
-        ]
-        methods = [made, *by_hand, *(self.methods[name] for name in self.order)]
+        methods = [made, *(self.methods[name] for name in self.order)]
         functions = textwrap.indent("\n".join(methods), " " * 4, _is_text)
         head = f'"""`{self.name}`: its methods run the calls."""\n\nfrom __future__ import annotations\n\n'
         return (
             f"{NOTE}{head}"
             + "\n".join(sorted(imports))
-            + f"\n\nclass {self.name}:\n{about}\n\n{functions}"
+            + f"\n\nclass {self.name}{f'({base})' if base else ''}:\n{about}\n\n{functions}"
         )
-
-
-def _names(nodes: Sequence[ast.AST]) -> set[str]:
-    return {part.id for node in nodes for part in ast.walk(node) if isinstance(part, ast.Name)}
 
 
 def _is_text(line: str) -> bool:

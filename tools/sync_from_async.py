@@ -33,7 +33,7 @@ WORDS = (
     (r"\bAwaitable\[([^\[\]]*)\]", r"\1"),
     (r"\basyncio\.sleep\b", "time.sleep"),
     (r"\basyncio\b", "threading"),
-    (r"\basync_(?=pause|leased|attempt|adapter|pool|runner)", ""),
+    (r"\basync_(?=pause|leased|attempt|adapter|pool)", ""),
     (r"\brequire_async_source\b", "require_source"),
     (r'"""Workers, written by hand.*?"""', r'"""Workers, generated from `_async`."""'),
     (r"; the runner is written by hand", ""),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Self, TypeVar
 
 from pgsluice.backoff import jittered
 from pgsluice.client._async.runner import AsyncRunner
@@ -167,23 +168,32 @@ class AsyncShardRunner:
         return AsyncRunner(await self._pools.async_pool(name), is_traced=self._is_traced)
 
 
-def async_runner(
-    source: AsyncConnectable | ShardPool | AsyncShardRunner,
-) -> AsyncRunner | AsyncShardRunner:
-    """Return the runner of a client on a connection, a pool or several databases."""
-    if isinstance(source, AsyncShardRunner):
-        return source
-    if isinstance(source, ShardPool):
-        return AsyncShardRunner(source, source.router)
-    return AsyncRunner(source)
+class AsyncSharded:
+    """A client on a connection, on a pool, or at the shards of keys."""
 
+    def __init__(self, source: AsyncConnectable | ShardPool) -> None:
+        self._runner: AsyncRunner | AsyncShardRunner = (
+            AsyncShardRunner(source, source.router)
+            if isinstance(source, ShardPool)
+            else AsyncRunner(source)
+        )
 
-def async_runner_at(runner: Any, key: str) -> AsyncShardRunner:
-    """Return the runner at the shard of a key.
+    def at(self, key: str) -> Self:
+        """Return a client of the shard of a key, such as a tenant; for clients with a `ShardPool`.
 
-    Raises:
-        ArgumentError: The client has a single database.
-    """
-    if not isinstance(runner, AsyncShardRunner):
-        raise ArgumentError("at() needs several databases; pass a ShardPool to the client")
-    return runner.at(key)
+        `send` and `send_batch` store the key in the header `x-pgmq-group`, and the database checks in the same
+        statement that the key belongs there. If the directory of shards has changed, the client reads it and sends
+        again; while messages of the key move, it waits for up to 30 seconds. Other methods run at the shard of the key
+        by the directory that the client knows, and concern messages of all its keys.
+
+        Args:
+            key: The key. Messages with this key, and no others, move when the key does.
+
+        Raises:
+            ArgumentError: The client has a single database, or the key is not a text.
+        """
+        if not isinstance(self._runner, AsyncShardRunner):
+            raise ArgumentError("at() needs several databases; pass a ShardPool to the client")
+        client = copy.copy(self)
+        client._runner = self._runner.at(key)  # noqa: SLF001 - of the same class
+        return client

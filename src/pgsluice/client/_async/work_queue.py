@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Unpack
 
-from pgsluice.client._async.shard_runner import AsyncShardRunner, async_runner, async_runner_at
+from pgsluice.client._async.shard_runner import AsyncSharded
 from pgsluice.client.calls import (
     archives,
     claims,
@@ -36,14 +36,14 @@ from pgsluice.client.unique import Unique
 from pgsluice.shards.pool import ShardPool
 
 
-class AsyncWorkQueue:
+class AsyncWorkQueue(AsyncSharded):
     """Send, read and acknowledge messages of work queues.
 
     Methods on one queue, except `create` and `create_unlogged`, raise QueueNotFoundError if the queue does not exist.
     All methods can raise ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
     """
 
-    def __init__(self, source: AsyncConnectable | ShardPool | AsyncShardRunner) -> None:
+    def __init__(self, source: AsyncConnectable | ShardPool) -> None:
         """Use a pool or a connection.
 
         Args:
@@ -53,23 +53,7 @@ class AsyncWorkQueue:
                 for the psycopg connection of its transaction. The caller opens and closes it. With a `ShardPool`,
                 choose a database with `at`.
         """
-        self._runner = async_runner(source)
-
-    def at(self, key: str) -> AsyncWorkQueue:
-        """Return a client of the shard of a key, such as a tenant; for clients with a `ShardPool`.
-
-        `send` and `send_batch` store the key in the header `x-pgmq-group`, and the database checks in the same
-        statement that the key belongs there. If the directory of shards has changed, the client reads it and sends
-        again; while messages of the key move, it waits for up to 30 seconds. Other methods run at the shard of the key
-        by the directory that the client knows, and concern messages of all its keys.
-
-        Args:
-            key: The key. Messages with this key, and no others, move when the key does.
-
-        Raises:
-            ArgumentError: The client has a single database, or the key is not a text.
-        """
-        return AsyncWorkQueue(async_runner_at(self._runner, key))
+        super().__init__(source)
 
     async def create(
         self, queue_name: str, *, archive_retention: timedelta | None = timedelta(days=7)

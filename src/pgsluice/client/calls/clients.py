@@ -1,6 +1,6 @@
 """Docstrings and constructors of the client classes; their methods are the calls marked with `method`.
 
-ORDER has the methods that one learns first; the others follow by module.
+ORDER has the methods that one learns first; the others follow by module. BASE is the base class of the async class.
 
 tools/clients_from_calls.py generates the classes. Docstrings name the async classes.
 """
@@ -13,9 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
 
-    # Bodies here are only copied into the generated classes.
-    from pgsluice.client._async.shard_runner import AsyncShardRunner, async_runner, async_runner_at  # noqa: TC004
-    from pgsluice.client._async.work_queue import AsyncWorkQueue  # noqa: TC004
     from pgsluice.client.sources import AsyncConnectable
     from pgsluice.shards.pool import ShardPool
 
@@ -46,6 +43,7 @@ class WorkQueue:
     All methods can raise ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
     """
 
+    BASE = "pgsluice.client._async.shard_runner.AsyncSharded"
     ORDER = (
         "create",
         "send",
@@ -82,7 +80,7 @@ class WorkQueue:
         "create_partitioned",
     )
 
-    def __init__(self, source: AsyncConnectable | ShardPool | AsyncShardRunner) -> None:
+    def __init__(self, source: AsyncConnectable | ShardPool) -> None:
         """Use a pool or a connection.
 
         Args:
@@ -92,23 +90,6 @@ class WorkQueue:
                 for the psycopg connection of its transaction. The caller opens and closes it. With a `ShardPool`,
                 choose a database with `at`.
         """
-        self._runner = async_runner(source)
-
-    def at(self, key: str) -> AsyncWorkQueue:
-        """Return a client of the shard of a key, such as a tenant; for clients with a `ShardPool`.
-
-        `send` and `send_batch` store the key in the header `x-pgmq-group`, and the database checks in the same
-        statement that the key belongs there. If the directory of shards has changed, the client reads it and sends
-        again; while messages of the key move, it waits for up to 30 seconds. Other methods run at the shard of the key
-        by the directory that the client knows, and concern messages of all its keys.
-
-        Args:
-            key: The key. Messages with this key, and no others, move when the key does.
-
-        Raises:
-            ArgumentError: The client has a single database, or the key is not a text.
-        """
-        return AsyncWorkQueue(async_runner_at(self._runner, key))
 
 
 class TableQueue:
