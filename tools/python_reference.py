@@ -225,9 +225,10 @@ PAGES = {
     ),
     "connections": Page(
         "Connections and errors",
-        "Connect by the rule in [Install](../../install.md). All errors are subclasses of `SluiceError`.",
+        "Connect by the rule in [Install](../../install.md). All errors are subclasses of `SluiceError`. `Shards` and "
+        "`ShardPool` are for several servers that share keys.",
         (
-            *("connect", "resolve", "Target", "Settings"),
+            *("connect", "resolve", "Target", "Settings", "Shards", "ShardPool"),
             *sorted(
                 (name for name in dir(pgsluice) if name.endswith("Error")),
                 key=lambda n: n != "SluiceError",
@@ -246,6 +247,7 @@ CONSTRUCTED = {
     "NewEvent",
     "FailedMessage",
     "FailedEvent",
+    "ShardPool",
 }
 _CONTEXT = (
     *(

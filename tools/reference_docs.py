@@ -67,6 +67,7 @@ SUBJECTS = {
         ("workers", "retries", "keys", "results", "successors"),
         "[Workers](../../guides/workers.md)",
     ),
+    "shards": Subject("Several servers", ("shards",)),
     "dead-letters": Subject("Dead letters", ("dead_letters",)),
     "archives": Subject(
         "Archives, replays and exports",

@@ -3,6 +3,7 @@
 Connect: `resolve`, `connect`, `Target`, `Settings`.
 Clients: `WorkQueue`, `TableQueue`, `EventLog`, `ShareGroup`, `DeadLetters`, `Archive`, `Schedules`, `Operations`,
 `Inbox`; asyncio: `AsyncWorkQueue`, ...
+Several servers: `Shards`, `ShardPool`.
 Workers: `App`, `Worker`, `WorkerOptions`, `RetryPolicy`, `Context`, `SyncContext`, `Batch`, `Unique`.
 Outcomes of a message: `Done`, `Retry`, `Release`, `Reject`.
 Consumers of an event log: `EventConsumer`, `AsyncEventConsumer`, `Subscription`.
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from pgsluice.errors import ConsumerInUseError as ConsumerInUseError
     from pgsluice.errors import ConsumerNotFoundError as ConsumerNotFoundError
     from pgsluice.errors import DeduplicationOffError as DeduplicationOffError
+    from pgsluice.errors import DirectoryChangedError as DirectoryChangedError
     from pgsluice.errors import DiskFullError as DiskFullError
     from pgsluice.errors import EmbeddedServerError as EmbeddedServerError
     from pgsluice.errors import ExportError as ExportError
@@ -62,6 +64,7 @@ if TYPE_CHECKING:
     from pgsluice.errors import SchemaChangeError as SchemaChangeError
     from pgsluice.errors import SchemaError as SchemaError
     from pgsluice.errors import ServerError as ServerError
+    from pgsluice.errors import ShardError as ShardError
     from pgsluice.errors import SluiceError as SluiceError
     from pgsluice.errors import StoreError as StoreError
     from pgsluice.errors import UnsupportedReaderError as UnsupportedReaderError
@@ -71,6 +74,8 @@ if TYPE_CHECKING:
     from pgsluice.outcome import Release as Release
     from pgsluice.outcome import Retry as Retry
     from pgsluice.settings import Settings as Settings
+    from pgsluice.shards import ShardPool as ShardPool
+    from pgsluice.shards import Shards as Shards
     from pgsluice.worker import App as App
     from pgsluice.worker import AsyncEventBatch as AsyncEventBatch
     from pgsluice.worker import AsyncEventConsumer as AsyncEventConsumer

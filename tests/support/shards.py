@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
 
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import shards as calls
 from pgsluice.shards import Directory, Shards
-from support import rows
 
 KEY = "x-pgmq-group"
+FIRST = json.dumps({"names": ["a", "b"], "pins": {}})
+SECOND = json.dumps({"names": ["a", "b"], "pins": {"acme": "b"}})
+CHECK = "select sluice.check_shard(%s, %s)"
+BEGIN = "select sluice.begin_directory(%s, %s, %s, %s)"
+FINISH = "select sluice.finish_directory(%s)"
 
 
 def key_of(directory: Directory, name: str, number: int = 0) -> str:
@@ -91,6 +97,10 @@ def fleet_of(make_database: Callable[[], Any], names: str = "ab") -> Fleet:
     return fleet
 
 
-def state_of(url: str) -> list[tuple]:
-    with psycopg.connect(url) as connection:
-        return rows(connection, "select shard_name, generation, is_moving from sluice.shard")
+def error_of(
+    connection: psycopg.Connection, query: str, parameters: tuple[object, ...]
+) -> psycopg.Error:
+    """Return the error of a statement."""
+    with pytest.raises(psycopg.Error) as caught:
+        connection.execute(query, parameters)
+    return caught.value

@@ -201,7 +201,7 @@ def worker() -> None:
     envvar="PGSLUICE_SHARDS",
     type=click.Path(exists=True, dir_okay=False),
     metavar="FILE",
-    help="File of several servers, all of which it works on: see docs/guides/several-servers.md.  [default: "
+    help="File of several servers, to work on all: see docs/guides/several-servers.md.  [default: "
     "PGSLUICE_SHARDS, else the app's shards]",
 )
 @dsn_option

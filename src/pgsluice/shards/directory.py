@@ -195,7 +195,7 @@ class Shards:
 
     @cached_property
     def place(self) -> str:
-        """Where the shards were named, for messages."""
+        """The file that names the shards, for messages."""
         return "Shards.of()" if self.path is None else str(self.path)
 
 

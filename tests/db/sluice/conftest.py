@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from support.dead_letters import Letters, make_letters
+from support.shards import BEGIN, FINISH, FIRST
 from support.share_groups import create_group, make_log
 
 
@@ -17,6 +18,14 @@ def claimed(connection: psycopg.Connection) -> tuple[int, int]:
     connection.execute("select pgmq.create('orders')")
     connection.execute("select pgmq.send('orders', '{\"n\": 1}'::jsonb, '{\"h\": 2}'::jsonb)")
     return connection.execute("select msg_id, read_ct from pgmq.read('orders', 30, 1)").fetchone()
+
+
+@pytest.fixture
+def shard(connection: psycopg.Connection) -> psycopg.Connection:
+    """A connection to the database as the shard `a` of generation 1."""
+    connection.execute(BEGIN, ("a", 1, FIRST, None))
+    connection.execute(FINISH, (1,))
+    return connection
 
 
 @pytest.fixture

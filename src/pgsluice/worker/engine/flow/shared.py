@@ -16,7 +16,7 @@ IDLE_S = 600.0
 
 
 class AnyLane(Protocol):
-    """What a worker asks the lanes of its peers.
+    """Activity of a lane, for the workers of other databases.
 
     Attributes:
         active_s: Time of its last message, on `time.monotonic`.
@@ -34,7 +34,7 @@ class AnyLane(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Peers:
-    """Parts that the workers of one process share, each of which works on another database.
+    """Parts that the workers of one process share; each works on another database.
 
     Attributes:
         turns: Shares the process's concurrency among handlers and databases.
