@@ -33,7 +33,8 @@ class Pools(ABC):
             application_name: `application_name` of the connections.
         """
         self._application_name = application_name
-        self._lock = threading.Lock()
+        # Of each database: a connection attempt to one that is down delays no other.
+        self._locks: dict[str, threading.Lock] = {}
         self._sync_pools: dict[str, tuple[Place, ConnectionPool[Any]]] = {}
         self._async_pools: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _ByName] = (
             weakref.WeakKeyDictionary()
@@ -50,7 +51,7 @@ class Pools(ABC):
             SluiceError: The server is unreachable.
         """
         place = self._place(name)
-        with self._lock:
+        with self._locked(name):
             held = self._sync_pools.get(name)
             if held is None or held[0] != place:
                 self._close_pool(name)
@@ -96,8 +97,8 @@ class Pools(ABC):
 
     def close(self) -> None:
         """Close the pools of this process; the next use opens others."""
-        with self._lock:
-            for name in list(self._sync_pools):
+        for name in list(self._sync_pools):
+            with self._locked(name):
                 self._close_pool(name)
 
     async def aclose(self) -> None:
@@ -117,6 +118,9 @@ class Pools(ABC):
 
     async def __aexit__(self, *_exception: object) -> None:
         await self.aclose()
+
+    def _locked(self, name: str) -> threading.Lock:
+        return self._locks.setdefault(name, threading.Lock())
 
     def _close_pool(self, name: str) -> None:
         held = self._sync_pools.pop(name, None)

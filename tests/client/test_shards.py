@@ -8,7 +8,7 @@ import threading
 import psycopg
 import pytest
 
-from pgsluice import AsyncWorkQueue, WorkQueue
+from pgsluice import AsyncWorkQueue, WorkQueue, pools
 from pgsluice.client._async import shard_runner as async_shard_runner
 from pgsluice.client._sync import shard_runner
 from pgsluice.errors import (
@@ -153,6 +153,28 @@ def test_shard_that_is_down_fails_only_its_keys(fleet):
         with pytest.raises(ConnectionFailedError, match="port=1"):
             queue.at(b).send("jobs", 2)
         assert queue.at(a).send("jobs", 3) == 2
+
+
+def test_connection_attempt_to_a_silent_shard_delays_no_other(fleet, monkeypatch):
+    attempted, answered = threading.Event(), threading.Event()
+    connect = pools.connect
+
+    def silent(target):
+        if target.conninfo == fleet.urls["b"]:
+            attempted.set()
+            answered.wait(20)
+        return connect(target)
+
+    monkeypatch.setattr(pools, "connect", silent)
+    with ShardPool(fleet.shards) as pool:
+        queue = WorkQueue(pool)
+        sending = threading.Thread(target=lambda: queue.at(fleet.key("b")).send("jobs", 1))
+        sending.start()
+        assert attempted.wait(10)
+        assert queue.at(fleet.key("a")).send("jobs", 2) == 1
+        assert sending.is_alive()
+        answered.set()
+        sending.join(10)
 
 
 def test_sender_reads_its_file_again_for_a_new_shard(fleet, make_database_18, tmp_path):

@@ -140,7 +140,7 @@ class SendingPools(Pools):
         router = self.router
         name = "" if router is None else router.home(_keyed((key,))[0])
         place = self._place(name)
-        with self._lock:
+        with self._locked(name):
             held = self._listeners.get(name)
             if held is None or held[0] != place:
                 self._close_listener(name)
@@ -153,8 +153,8 @@ class SendingPools(Pools):
     def close(self) -> None:
         """Close the pools and the listeners of this process; the next use opens others."""
         super().close()
-        with self._lock:
-            for name in list(self._listeners):
+        for name in list(self._listeners):
+            with self._locked(name):
                 self._close_listener(name)
 
     def _close_listener(self, name: str) -> None:
