@@ -48,19 +48,17 @@ def finish_directory(generation: int) -> Call[None]:
 
 
 def checked(call: Call[Result], shard_name: str, generation: int) -> Call[Result]:
-    """Return a call that also checks, in its own statement, that the database is the shard.
+    """Return a call that first checks, in its own statement, that the database is the shard.
 
-    The order within the statement does not matter: the lock lasts until the end of the transaction, and an error of the
-    check undoes the send.
+    Args:
+        call: A call that sends: a select of one function, without conditions.
+        shard_name: The shard.
+        generation: Number of the sender's directory.
     """
-    sql: LiteralString = (
-        "select sent.* from sluice.check_shard(%s::text, %s::bigint) cross join lateral ("  # noqa: S608
-        + call.sql
-        + ") as sent"
-    )
-    parameters = (shard_name, generation, *call.parameters)
-    sends = call.sends and call.sends._replace(position=call.sends.position + 2)
-    return replace(call, sql=sql, parameters=parameters, own_transaction_sql=None, sends=sends)
+    # A subquery without columns of the outer query is evaluated once, and before the function.
+    sql: LiteralString = call.sql + " where (select sluice.check_shard(%s::text, %s::bigint))"
+    parameters = (*call.parameters, shard_name, generation)
+    return replace(call, sql=sql, parameters=parameters, own_transaction_sql=None)
 
 
 def _state(rows: Sequence[tuple[Any, ...]]) -> ShardState | None:

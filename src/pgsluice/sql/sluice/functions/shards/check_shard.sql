@@ -8,7 +8,7 @@
  * Calls: -. Reads: sluice.shard.
  */
 create or replace function sluice.check_shard(shard_name text, generation bigint)
-returns void
+returns boolean
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
@@ -40,10 +40,11 @@ begin
             ),
             hint = 'roll back, and send again: the sender has the newer directory now';
     end if;
+    return true;
 end;
 $$;
 
 comment on function sluice.check_shard(text, bigint) is
-    'Raise an error unless this database is the shard and its directory has this generation or an older one; until the end of the transaction no newer one begins.';
+    'Return true if this database is the shard and its directory has this generation or an older one, else raise an error; until the end of the transaction no newer directory begins.';
 revoke execute on function sluice.check_shard(text, bigint) from public;
 grant execute on function sluice.check_shard(text, bigint) to pgq_admin, pgq_writer, sluice_admin, sluice_writer;
