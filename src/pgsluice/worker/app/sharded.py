@@ -101,7 +101,8 @@ class ShardedWorker:
 
     def status(self) -> WorkerStatus:
         """Return the status of all databases together, and of each. Thread-safe."""
-        each = {name: worker.status() for name, worker in list(self._workers.items())}
+        started = dict(self._workers)
+        each = {name: started[name].status() for name in self.targets if name in started}
         states = [status.state for status in each.values()]
         listeners = sorted(
             (status.listener for status in each.values() if status.listener is not None),
