@@ -213,8 +213,8 @@ class ShardedWorker:
                     return
             except SluiceError as error:
                 self._errors[name] = error.with_traceback(None)
-                if self._is_unusable(is_waiting=idle_s is None):
-                    raise
+                if (final := self._final_error(is_waiting=idle_s is None)) is not None:
+                    raise final from error
                 await async_pause(self._stopping, backoff.failed(error))
 
     async def _start(self, name: str) -> None:
@@ -271,14 +271,16 @@ class ShardedWorker:
             return False
         return worker.is_starting or worker.is_up
 
-    def _is_unusable(self, *, is_waiting: bool) -> bool:
-        """True if the last start of every database failed and a retry would not help.
+    def _final_error(self, *, is_waiting: bool) -> SluiceError | None:
+        """Return a permanent error if the last start of every database failed and a retry would not help.
 
         If the worker does not wait for messages, one such error is enough, and the others are not waited for.
         """
         errors = [self._errors.get(name) for name in self.targets]
-        permanent = [error is not None and not isinstance(error, TRANSIENT) for error in errors]
-        return None not in errors and (all(permanent) if is_waiting else any(permanent))
+        permanent = [one for one in errors if one is not None and not isinstance(one, TRANSIENT)]
+        if None in errors or not permanent or (is_waiting and len(permanent) < len(errors)):
+            return None
+        return permanent[0]
 
     def _lanes(self) -> Sequence[AnyLane]:
         """Return the lanes of the databases that can be used, and one for each that may start."""
