@@ -214,7 +214,7 @@ class ShardedWorker:
             except SluiceError as error:
                 self._errors[name] = error.with_traceback(None)
                 if (final := self._final_error(is_waiting=idle_s is None)) is not None:
-                    raise final from error
+                    raise final from None
                 await async_pause(self._stopping, backoff.failed(error))
 
     async def _start(self, name: str) -> None:
