@@ -67,7 +67,9 @@ SUBJECTS = {
         ("workers", "retries", "keys", "results", "successors"),
         "[Workers](../../guides/workers.md)",
     ),
-    "shards": Subject("Several servers", ("shards",)),
+    "shards": Subject(
+        "Several servers", ("shards",), "[Several servers](../../guides/several-servers.md)"
+    ),
     "dead-letters": Subject("Dead letters", ("dead_letters",)),
     "archives": Subject(
         "Archives, replays and exports",

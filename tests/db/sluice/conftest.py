@@ -183,3 +183,16 @@ def acting(database, connection):
     yield act
     for name in names.values():
         connection.execute(f'drop owned by "{name}"; drop role "{name}"'.encode())
+
+
+@pytest.fixture
+def keyed(connection):
+    """The queue `orders` with the messages 1 to 6 of the keys k, l, m, k, l and m; 7 has no key."""
+    connection.execute("select pgmq.create('orders')")
+    for n, key in enumerate("klmklm", 1):
+        connection.execute(
+            "select pgmq.send('orders', to_jsonb(%s::integer), jsonb_build_object('x-pgmq-group', %s::text))",
+            (n, key),
+        )
+    connection.execute("select pgmq.send('orders', '7')")
+    return connection
