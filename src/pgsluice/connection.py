@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, Self, overload
 
 import psycopg
 from psycopg import adapters, conninfo, pq
@@ -78,6 +78,22 @@ class Target:
         return f"Target({self.safe!r}, source={self.source!r})"
 
 
+class SourcedDsn(str):
+    """A DSN that a setting other than `--dsn` gave.
+
+    Attributes:
+        source: The setting, for messages.
+    """
+
+    source: str
+
+    def __new__(cls, dsn: str, source: str) -> Self:
+        """Return the DSN with its source."""
+        self = super().__new__(cls, dsn)
+        self.source = source
+        return self
+
+
 def resolve(
     dsn: str | None = None,
     *,
@@ -102,7 +118,7 @@ def resolve(
     """
     env = os.environ if environ is None else environ
     if dsn is not None:
-        return _checked(dsn, "--dsn")
+        return _checked(dsn, dsn.source if isinstance(dsn, SourcedDsn) else "--dsn")
     for name in ("PGSLUICE_DSN", "DATABASE_URL"):
         if (text := variable(env, name)) is not None:
             return _checked(text, name)

@@ -53,7 +53,7 @@ def test_shards_are_texts_by_name_and_not_quoted(tmp_path: Path):
     assert found.pipelines["orders"].options["shards"] == {"eu": "env:EU", "us": "file:/us"}
     for wrong, named in (
         ("shards.us = 1", "has shards.us of type int"),
-        ("shards = 'sesame'", "has shards of type str;"),
+        ("shards = 7", "has shards of type int;"),
     ):
         with pytest.raises(ConfigurationError, match=named) as caught:
             load(tmp_path, f"{EVENTS}{wrong}\n")

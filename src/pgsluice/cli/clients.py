@@ -116,10 +116,10 @@ def list_queues(connection: Connection[Any]) -> list[QueueInfo]:
 
 
 @contextmanager
-def open_connection(dsn: str | None) -> Iterator[Connection[Any]]:
+def open_connection(dsn: str | Target | None) -> Iterator[Connection[Any]]:
     """Open a connection in autocommit mode; an error for a missing function says if only the tables are installed."""
     with (
-        connect(resolve(dsn), autocommit=True) as connection,
+        connect(dsn if isinstance(dsn, Target) else resolve(dsn), autocommit=True) as connection,
         _naming_missing_functions(connection),
     ):
         yield connection

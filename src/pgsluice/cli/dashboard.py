@@ -8,13 +8,14 @@ from typing import Any
 
 import click
 
-from pgsluice.cli.options import dsn_option
+from pgsluice.cli.options import dsn_or_shards_option
 from pgsluice.cli.printing import echo
 from pgsluice.cli.signals import stop_on_signals
 from pgsluice.cli.types import Duration
 from pgsluice.connection import resolve
 from pgsluice.errors import ConfigurationError
 from pgsluice.extras import require_packages
+from pgsluice.shards import Shards
 
 _PASSWORD = "PGSLUICE_DASHBOARD_PASSWORD"  # noqa: S105 - the name of a variable
 
@@ -75,7 +76,7 @@ _PASSWORD = "PGSLUICE_DASHBOARD_PASSWORD"  # noqa: S105 - the name of a variable
     show_default=True,
     help="Timeout of each statement.",
 )
-@dsn_option
+@dsn_or_shards_option
 def dashboard(
     port: int,
     host: str,
@@ -83,12 +84,14 @@ def dashboard(
     title: str | None,
     root_path: str | None,
     dsn: str | None,
+    shards: Shards | None,
     **options: Any,
 ) -> None:
     """Serve a dashboard of queues, logs, share groups, schedules, pipelines and workers.
 
     Needs the packages of `pip install 'pgsluice[dashboard]'`. It sees what the role of the connection may see: figures
-    with sluice_monitor, payloads too with sluice_reader; actions need sluice_admin.
+    with sluice_monitor, payloads too with sluice_reader; actions need sluice_admin. With --shards and without --shard,
+    it serves all shards.
     """
     require_dashboard("the dashboard needs")
     from pgsluice.dashboard import app
@@ -106,10 +109,11 @@ def dashboard(
     # Without a password, only who sees this terminal may act.
     key = secrets.token_urlsafe(24) if password is None and options["allow_actions"] else None
     served = app(
-        resolve(dsn),
+        None if shards is not None else resolve(dsn),
         authenticate=None if password is None else basic(password),
         key=key,
         title=title or "",
+        shards=shards,
         **options,
     )
     with (

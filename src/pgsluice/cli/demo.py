@@ -16,7 +16,7 @@ from rich.table import Table
 
 from pgsluice.cli.dashboard import require_dashboard
 from pgsluice.cli.main import EXIT_DIFFERENCE, EXIT_INTERRUPTED
-from pgsluice.cli.options import dsn_option, json_option
+from pgsluice.cli.options import dsn_only_option, json_option
 from pgsluice.cli.printing import Terminal, echo, echo_json
 from pgsluice.cli.signals import mute_py4j, stop_on_signals
 from pgsluice.cli.types import Duration
@@ -56,7 +56,7 @@ _WIDTH = 120
     is_flag=True,
     help="At the end serve a dashboard of the demo's database, with actions, until interrupted.",
 )
-@dsn_option
+@dsn_only_option
 @json_option
 def demo(
     seconds: int,

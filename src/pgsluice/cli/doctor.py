@@ -5,18 +5,21 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 
 import click
 from rich.text import Text
 
-from pgsluice.cli.main import EXIT_DIFFERENCE, EXIT_ERROR
-from pgsluice.cli.options import accepted_yes_option, dsn_option, json_option
+from pgsluice.cli.main import EXIT_DIFFERENCE, EXIT_ERROR, hint
+from pgsluice.cli.options import accepted_yes_option, dsn_or_shards_option, json_option
 from pgsluice.cli.printing import Terminal, echo, echo_json
+from pgsluice.cli.shards import errors_of, exit_if_down, of_each
 from pgsluice.client.sentences import counted
-from pgsluice.connection import connect, resolve
+from pgsluice.connection import Target, connect, resolve
+from pgsluice.errors import SluiceError
 from pgsluice.ops.doctor import CHECKS, Finding, Repair, diagnose, problem_of, repair
+from pgsluice.shards import Shards
 
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red", "unknown": "dim"}
 _COMMANDS_MAX = 10
@@ -31,18 +34,54 @@ _COMMANDS_MAX = 10
 )
 @accepted_yes_option
 @json_option
-@dsn_option
-def doctor(fix: bool, as_json: bool, dsn: str | None) -> None:
+@dsn_or_shards_option
+def doctor(fix: bool, as_json: bool, dsn: str | None, shards: Shards | None) -> None:
     """Check server, schema, queues and logs for known causes of trouble.
 
     Prints for each check a status, what was found, why it matters, and the command that corrects it: SQL, or a command
     of pgsluice. Statuses: ok, warn, fail, and unknown if this role cannot see enough or the check needs more than 2
     seconds. Reads only, except with --fix. Needs the role sluice_monitor; sees all with sluice_admin and pg_monitor.
+    With --shards and without --shard it checks each shard.
 
     Exits with 1 if a check fails; else with 3 if it cannot connect, or if more than a third of the checks are unknown;
     else with 0. Does not start a server.
     """
-    target = resolve(dsn, start_embedded=False)
+    if shards is None:
+        found: list[tuple[str, _Checked | SluiceError]] = [
+            ("", _checked(resolve(dsn, start_embedded=False), fix=fix))
+        ]
+    else:
+        found = of_each(shards, partial(_checked, fix=fix))
+    reports = []
+    for name, one in found:
+        prefix = {"shard": name} if name else {}
+        if isinstance(one, SluiceError):
+            reports.append({**prefix, "error": hint(one)})
+        else:
+            reports.append({**prefix, **asdict(one)})
+        if not as_json:
+            _print_one(name, one)
+    if as_json:
+        echo_json(reports[0] if shards is None else reports)
+    checked = [one for _, one in found if not isinstance(one, SluiceError)]
+    if any(each.status == "fail" for one in checked for each in one.checks):
+        sys.exit(EXIT_DIFFERENCE)
+    problems = [problem for one in checked if (problem := problem_of(one.checks))]
+    for problem in problems:
+        echo(problem, err=True)
+    exit_if_down(errors_of(found))
+    if problems:
+        sys.exit(EXIT_ERROR)
+
+
+@dataclass(frozen=True)
+class _Checked:
+    target: str
+    checks: list[Finding]
+    repairs: list[Repair]
+
+
+def _checked(target: Target, *, fix: bool) -> _Checked:
     open_one = partial(connect, target, autocommit=True, application_name="pgsluice doctor")
     with open_one() as connection:
         findings = list(diagnose(connection, reconnect=open_one))
@@ -51,20 +90,14 @@ def doctor(fix: bool, as_json: bool, dsn: str | None) -> None:
             again = {each.check: each for each in diagnose(connection, only=repaired)}
             findings = [again.get(each.check, each) for each in findings]
     where = f"{target.safe or 'libpq environment'} (from {target.source})"
-    if as_json:
-        report = {
-            "target": where,
-            "checks": [asdict(each) for each in findings],
-            "repairs": [asdict(each) for each in repairs],
-        }
-        echo_json(report)
+    return _Checked(where, findings, repairs)
+
+
+def _print_one(shard_name: str, one: _Checked | SluiceError) -> None:
+    if isinstance(one, SluiceError):
+        echo(f"shard {shard_name}: down")
     else:
-        _print(where, findings, repairs)
-    if any(each.status == "fail" for each in findings):
-        sys.exit(EXIT_DIFFERENCE)
-    if problem := problem_of(findings):
-        echo(problem, err=True)
-        sys.exit(EXIT_ERROR)
+        _print(one.target, one.checks, one.repairs)
 
 
 def _print(where: str, findings: Sequence[Finding], repairs: Sequence[Repair]) -> None:

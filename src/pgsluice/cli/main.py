@@ -53,6 +53,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "Send messages and events periodically.",
     ),
     "worker": ("pgsluice.cli.worker", "worker", "Run the handlers of an app."),
+    "shards": (
+        "pgsluice.cli.shards",
+        "shards",
+        "Manage several databases that share keys.",
+    ),
     "workers": (
         "pgsluice.cli.workers",
         "workers",

@@ -7,12 +7,13 @@ from typing import Any
 
 import click
 
-from pgsluice.cli.options import dsn_option
+from pgsluice.cli.options import dsn_of, dsn_or_shards_option
 from pgsluice.cli.printing import echo, echo_lines, echo_metrics
 from pgsluice.cli.signals import stop_on_signals
 from pgsluice.cli.types import Duration
 from pgsluice.connection import resolve
 from pgsluice.extras import require_packages
+from pgsluice.shards import Shards
 
 _FILES = {"grafana": "grafana.json", "alerts": "alerts.yml", "alerts-sql": "alerts.sql"}
 
@@ -61,23 +62,39 @@ _FILES = {"grafana": "grafana.json", "alerts": "alerts.yml", "alerts-sql": "aler
     help="Print a dashboard for Grafana, alert rules for Prometheus, or alerts as SQL queries, and exit without "
     "connecting.",
 )
-@dsn_option
-def metrics(port: int | None, host: str, what: str | None, dsn: str | None, **options: Any) -> None:
+@dsn_or_shards_option
+def metrics(
+    port: int | None,
+    host: str,
+    what: str | None,
+    dsn: str | None,
+    shards: Shards | None,
+    **options: Any,
+) -> None:
     """Print or serve the metrics of queues, logs, share groups, schedules and pipelines, in the format of Prometheus.
 
     Needs the package prometheus_client (`pip install 'pgsluice[metrics]'`) and a role with sluice_monitor. Scrape one
     process per database; `pgsluice maintain --metrics-port` serves the same. Metrics of workers are at /metrics of
-    their health port.
+    their health port. With --shards and without --shard the metrics of all shards have the label shard.
     """
     if what is not None:
         file = resources.files("pgsluice").joinpath("ops", "metrics", _FILES[what])
         echo_lines(file.read_text(encoding="utf-8"), nl=False)
         return
     require_packages("metrics need", ["prometheus_client"], "metrics")
-    from pgsluice.ops.metrics.collector import DatabaseCollector
+    from prometheus_client.registry import Collector
+
+    from pgsluice.ops.metrics.collector import DatabaseCollector, ShardsCollector
     from pgsluice.ops.metrics.endpoint import serving, text_of
 
-    collector = DatabaseCollector(resolve(dsn), **options)
+    collector: Collector
+    if shards is None:
+        collector = DatabaseCollector(resolve(dsn), **options)
+    else:
+        targets = {name: resolve(dsn_of(shards, name)) for name in shards.names}
+        collector = ShardsCollector(
+            {name: DatabaseCollector(target, **options) for name, target in targets.items()}
+        )
     if port is None:
         echo_metrics(text_of(collector))
         return

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from pgsluice.cli.types import Dsn
+from pgsluice.connection import SourcedDsn
+from pgsluice.shards import Shards
 
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
@@ -79,13 +83,97 @@ def confirm(is_confirmed: bool, question: str) -> None:
     click.confirm(question, abort=True, err=True)
 
 
-dsn_option = click.option(
-    "--dsn",
-    type=Dsn(),
-    metavar="URL",
-    help="Server and database: postgresql://user@host/database.  [default: PGSLUICE_DSN, DATABASE_URL, libpq's PG* "
+_PLACE = "pgsluice.shards"
+
+
+def _keep_place(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    """Keep a shard or the file of shards for `_dsn`, which is evaluated later."""
+    name = str(param.name)
+    is_given = ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    ctx.meta[f"{_PLACE}.{name}"] = (value, is_given)
+
+
+def _dsn(ctx: click.Context, _param: click.Parameter, dsn: str | None) -> str | None:
+    """Return the DSN of `--dsn`, or of the shard."""
+    path, is_given = ctx.meta.pop(f"{_PLACE}.shards_path")
+    name, _ = ctx.meta.pop(f"{_PLACE}.shard_name")
+    if dsn is not None and (name is not None or is_given):
+        raise click.UsageError("--dsn and --shards both name databases; give one of them", ctx)
+    if dsn is not None or (name is None and path is None):
+        return dsn
+    if path is None:
+        raise click.UsageError(
+            "--shard needs the file of shards; give --shards FILE, or set PGSLUICE_SHARDS", ctx
+        )
+    shards = Shards.load(path)
+    if name is not None:
+        return dsn_of(shards, name)
+    ctx.meta[f"{_PLACE}.all"] = shards
+    return None
+
+
+def dsn_of(shards: Shards, name: str) -> SourcedDsn:
+    """Return the DSN of a shard, with its source for messages."""
+    return SourcedDsn(shards.dsn(name), f"shard {name} of {shards.place}")
+
+
+def _one_or_all(command: Command, *, may_be_all: bool) -> Command:
+    @functools.wraps(command)
+    def run(*args: Any, **options: Any) -> Any:
+        shards = click.get_current_context().meta.get(f"{_PLACE}.all")
+        if may_be_all:
+            return command(*args, shards=shards, **options)
+        if shards is not None:
+            names = ", ".join(shards.names)
+            raise click.UsageError(f"give --shard NAME; {shards.place} has: {names}")
+        return command(*args, **options)
+
+    return _place_options(run)
+
+
+_DSN: dict[str, Any] = {
+    "type": Dsn(),
+    "metavar": "URL",
+    "help": "Server and database: postgresql://user@host/database.  [default: PGSLUICE_DSN, DATABASE_URL, libpq's PG* "
     "variables, else the embedded server]",
+}
+# For commands whose --shard has another meaning, and for those that cannot have a shard.
+dsn_only_option = click.option("--dsn", **_DSN)
+_place_options = combined(
+    click.option("--dsn", callback=_dsn, **_DSN),
+    click.option(
+        "--shards",
+        "shards_path",
+        type=click.Path(dir_okay=False),
+        metavar="FILE",
+        envvar="PGSLUICE_SHARDS",
+        is_eager=True,
+        expose_value=False,
+        callback=_keep_place,
+        help="Instead of --dsn: file that names several databases.  [env: PGSLUICE_SHARDS]",
+    ),
+    click.option(
+        "--shard",
+        "shard_name",
+        metavar="NAME",
+        is_eager=True,
+        expose_value=False,
+        callback=_keep_place,
+        help="The database of --shards.",
+    ),
 )
+
+
+def dsn_option(command: Command) -> Command:
+    """Add --dsn, --shards and --shard; the command gets the DSN, or None for the default."""
+    return _one_or_all(command, may_be_all=False)
+
+
+def dsn_or_shards_option(command: Command) -> Command:
+    """Add the options of `dsn_option`; without --shard the command gets all as `shards`, which is else None."""
+    return _one_or_all(command, may_be_all=True)
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 json_lines_option = click.option(
     "--json",

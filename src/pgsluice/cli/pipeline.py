@@ -126,18 +126,27 @@ pipeline.add_command(status)
     help="Read the log of this database too; NAME identifies its events in the table. Repeatable, instead of --dsn.",
 )
 @click.option(
+    "--shards",
+    "file",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Read the logs of all databases of this file, instead of --shard.",
+)
+@click.option(
     "--partition-by",
     multiple=True,
     metavar="COLUMN",
     help="Partition column of a new table: one of the log's, or ev_date, the date of ev_time in UTC; repeatable.",
 )
 @stream_options
-def events(**options: Any) -> None:
+def events(file: str | None, shards: dict[str, str] | None, **options: Any) -> None:
     """Stream an event log into a lake table, with each committed event exactly once.
 
     Catalogs of Iceberg tables are configured for pyiceberg.
     """
-    run_kind("events", **options)
+    if file is not None and shards is not None:
+        raise click.UsageError("give --shard or --shards")
+    run_kind("events", shards=shards or file, **options)
 
 
 @run.command(short_help="Maintain current-state tables of captured tables.")

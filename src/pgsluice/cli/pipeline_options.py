@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from pgsluice.cli.options import combined, dsn_option, json_option
+from pgsluice.cli.options import combined, dsn_only_option, json_option
 from pgsluice.cli.types import Duration
 
 lake_option = click.option(
@@ -39,7 +39,7 @@ run_options = combined(
         help="Format of log lines on standard error. They contain no payloads or passwords.",
     ),
     json_option,
-    dsn_option,
+    dsn_only_option,
 )
 target_options = combined(
     click.option("--queue", metavar="NAME", help="Destination work queue."),

@@ -25,6 +25,7 @@ from pgsluice.pipelines.runner import PipelineRunner
 from pgsluice.pipelines.tasks import tasks_of
 from pgsluice.spark.running import Progress
 from pgsluice.spark.session import cancel_start, kill_java
+from pgsluice.spark.shards import places_of
 from pgsluice.worker.process.log_lines import JsonLines, TextLines, secrets_of
 
 
@@ -118,7 +119,7 @@ def _log_lines(form: str, pipelines: Sequence[Pipeline]) -> Iterator[None]:
         for pipeline in pipelines
     }
     for pipeline in pipelines:
-        targets.update(pipeline.options.get("shards", {}).values())
+        targets.update(places_of(pipeline.options.get("shards") or {}).values())
     secrets = [secret for target in targets for secret in secrets_of(target)]
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter((JsonLines if form == "json" else TextLines)(secrets, None))

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import click
@@ -25,6 +26,7 @@ from pgsluice.cli.options import (
     accepted_yes_option,
     confirm,
     dsn_option,
+    dsn_or_shards_option,
     json_lines_option,
     json_option,
     name_argument,
@@ -40,11 +42,14 @@ from pgsluice.cli.queue_partitions import partition_arguments, partition_options
 from pgsluice.cli.queue_settings import paused_queues, set_, show_
 from pgsluice.cli.queue_tail import tail
 from pgsluice.cli.queue_topics import topics
+from pgsluice.cli.shards import errors_of, exit_if_down, of_each
 from pgsluice.cli.types import Duration, Json
 from pgsluice.client import Operations, QueueMetrics, WorkQueue
 from pgsluice.client.headers import message_headers
 from pgsluice.client.sentences import counted
-from pgsluice.errors import NotInstalledError, PrivilegeError, QueueNotFoundError
+from pgsluice.connection import Target, resolve
+from pgsluice.errors import NotInstalledError, PrivilegeError, QueueNotFoundError, SluiceError
+from pgsluice.shards import Shards
 
 _vt = click.option(
     "--vt",
@@ -118,15 +123,35 @@ def create(queue_name: str, dsn: str | None, archive_retention_s: float, **optio
 @queue.command("list")
 @optional_name_argument
 @json_option
-@dsn_option
-def list_(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
+@dsn_or_shards_option
+def list_(queue_name: str | None, as_json: bool, dsn: str | None, shards: Shards | None) -> None:
     """List one queue or all by name, with lengths, message ages (seconds), and who paused them.
 
     queue_length counts all messages, queue_visible_length those that can be read now, total_messages all that were ever
     sent. default_partition_length counts messages outside the partitions of a partitioned queue. Lengths above 5,000
-    are estimates. --json prints all fields.
+    are estimates. --json prints all fields. With --shards and without --shard, those of each shard.
     """
-    with open_connection(dsn) as connection:
+    read = partial(_rows, queue_name=queue_name, as_json=as_json)
+    if shards is None:
+        found: list[tuple[str, list[dict[str, Any]] | SluiceError]] = [("", read(resolve(dsn)))]
+    else:
+        found = of_each(shards, read)
+    rows = [
+        ({"shard": name} if name else {}) | row
+        for name, one in found
+        if not isinstance(one, SluiceError)
+        for row in one
+    ]
+    errors = errors_of(found)
+    is_missing = all(isinstance(error, QueueNotFoundError) for _, error in errors)
+    if queue_name is not None and not rows and is_missing:
+        raise QueueNotFoundError(names=(queue_name,))
+    show(rows, as_json, empty="no queues")
+    exit_if_down([each for each in errors if not isinstance(each[1], QueueNotFoundError)])
+
+
+def _rows(target: Target, *, queue_name: str | None, as_json: bool) -> list[dict[str, Any]]:
+    with open_connection(target) as connection:
         found = [
             info
             for info in list_queues(connection)
@@ -142,7 +167,7 @@ def list_(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
         row = asdict(info) | {field: getattr(metrics.get(name), field, None) for field in _METRICS}
         row |= {field: getattr(paused.get(info.queue_name), field, None) for field in _PAUSE}
         rows.append(row if as_json else {field: row[field] for field in _SHOWN})
-    show(rows, as_json, empty="no queues")
+    return rows
 
 
 def _metrics(work: WorkQueue, queue_name: str | None) -> dict[str, QueueMetrics]:

@@ -10,12 +10,21 @@ from rich.table import Table
 from rich.text import Text
 
 from pgsluice import schema
-from pgsluice.cli.options import dsn_option, json_option
-from pgsluice.cli.printing import Terminal, cell, echo_json
+from pgsluice.cli.main import hint
+from pgsluice.cli.options import dsn_or_shards_option, json_option
+from pgsluice.cli.printing import Terminal, cell, echo, echo_json
 from pgsluice.cli.queue_settings import paused_queues
+from pgsluice.cli.shards import errors_of, exit_if_down, of_each
 from pgsluice.client import EventLog, Operations, TableQueue, WorkQueue
-from pgsluice.connection import connect, resolve
-from pgsluice.errors import ConfigurationError, NotInstalledError, PrivilegeError, SchemaError
+from pgsluice.connection import Target, connect, resolve
+from pgsluice.errors import (
+    ConfigurationError,
+    NotInstalledError,
+    PrivilegeError,
+    SchemaError,
+    SluiceError,
+)
+from pgsluice.shards import Shards
 from pgsluice.worker.engine.claim.start_checks import require_transactions
 
 
@@ -82,17 +91,39 @@ def _newest(migrations: list[str]) -> list[str]:
 
 
 @click.command()
-@dsn_option
 @json_option
-def status(dsn: str | None, as_json: bool) -> None:
+@dsn_or_shards_option
+def status(dsn: str | None, as_json: bool, shards: Shards | None) -> None:
     """Show the server and the setting that selects it, the installed schema, queues, logs and failures.
 
-    Does not start a server.
+    With --shards and without --shard, of each shard. Does not start a server.
     """
-    target = resolve(dsn, start_embedded=False)
+    if shards is None:
+        report = _report(resolve(dsn, start_embedded=False))
+        if as_json:
+            echo_json(report)
+        else:
+            _print(report)
+        return
+    found = of_each(shards, _report)
+    reports: list[dict[str, Any]] = [
+        {"shard": name, **({"problems": [hint(one)]} if isinstance(one, SluiceError) else one)}
+        for name, one in found
+    ]
+    if as_json:
+        echo_json(reports)
+    else:
+        for number, report in enumerate(reports):
+            if number:
+                echo("")
+            _print(report)
+    exit_if_down(errors_of(found))
+
+
+def _report(target: Target) -> dict[str, Any]:
     with connect(target, autocommit=True) as connection:
         info = connection.info
-        report: dict[str, str | list[str] | None] = {
+        report: dict[str, Any] = {
             "source": target.source,
             "target": target.safe or f"host={info.host} port={info.port} dbname={info.dbname}",
             "server": f"PostgreSQL {info.server_version // 10_000}.{info.server_version % 10_000}",
@@ -113,15 +144,16 @@ def status(dsn: str | None, as_json: bool) -> None:
         try:
             require_transactions(connection)
         except ConfigurationError as error:
-            report["problems"] = [*(report["problems"] or ()), str(error)]
-    if as_json:
-        echo_json(report)
-        return
-    if isinstance(migrations := report["migrations"], list):
-        report["migrations"] = _newest(migrations)
+            report["problems"] = [*report["problems"], str(error)]
+    return report
+
+
+def _print(report: dict[str, Any]) -> None:
     table = Table(show_header=False, box=None)
     for name, value in report.items():
         separator = "\n" if name in ("paused", "problems", "failures") else ", "
         texts = value if isinstance(value, list) else [value]
+        if name == "migrations":
+            texts = _newest(texts)
         table.add_row(name, Text(separator).join(map(cell, texts)) if texts else "none")
     Terminal(soft_wrap=True).print(table)

@@ -11,7 +11,7 @@ import click
 from rich.table import Table
 
 from pgsluice.cli.main import EXIT_DIFFERENCE
-from pgsluice.cli.options import combined, dsn_option, json_option
+from pgsluice.cli.options import combined, dsn_only_option, json_option
 from pgsluice.cli.printing import Terminal, cell, echo, echo_json
 from pgsluice.cli.types import Time
 from pgsluice.verify import (
@@ -40,7 +40,7 @@ _common = combined(
         show_default=True,
         help="Maximum number of rows to show per kind of difference, in order of key.",
     ),
-    dsn_option,
+    dsn_only_option,
     json_option,
 )
 
@@ -142,7 +142,7 @@ def events(
     metavar="SCHEMA.TABLE",
     help="Check this table only; repeatable. Use the --tables of the pipeline.  [default: all]",
 )
-@dsn_option
+@dsn_only_option
 @json_option
 def changes(log: str, lake: str, tables: tuple[str, ...], dsn: str | None, as_json: bool) -> None:
     """Check that each captured table has a complete current-state table, without reading rows.

@@ -9,10 +9,11 @@ from typing import Any
 import click
 
 from pgsluice.cli.main import EXIT_DIFFERENCE
-from pgsluice.cli.options import dsn_option, json_option
+from pgsluice.cli.options import dsn_option, dsn_or_shards_option, json_option
 from pgsluice.cli.output import show
 from pgsluice.cli.printing import echo_json
 from pgsluice.cli.types import Duration
+from pgsluice.shards import Shards
 from pgsluice.worker.engine.claim import start_checks
 from pgsluice.worker.handlers.choosing import choose, describe
 from pgsluice.worker.process.loading import load_app
@@ -196,23 +197,17 @@ def worker() -> None:
     help="Do not run `pgsluice maintain`'s tasks.  [default: run them in the first process, if no other process leads "
     "and the role has the privileges]",
 )
-@click.option(
-    "--shards",
-    envvar="PGSLUICE_SHARDS",
-    type=click.Path(exists=True, dir_okay=False),
-    metavar="FILE",
-    help="File of several servers, to work on all: see docs/guides/several-servers.md.  [default: "
-    "PGSLUICE_SHARDS, else the app's shards]",
-)
-@dsn_option
-def run(app_name: str, dsn: str | None, no_maintenance: bool, **options: Any) -> None:
+@dsn_or_shards_option
+def run(
+    app_name: str, dsn: str | None, shards: Shards | None, no_maintenance: bool, **options: Any
+) -> None:
     """Run an app's handlers until stopped.
 
     MODULE:APP names the App, as in `orders.worker:app`; modules are imported from the current folder or Python's path.
     Handlers are configured where they are declared; the options here configure the process.
 
     If the server is unavailable, even at startup, the worker waits and reconnects. With shards it does so for each,
-    and works on the others.
+    and works on the others: those of --shards without --shard, else the app's.
 
     \b
     Signals:
@@ -232,7 +227,13 @@ def run(app_name: str, dsn: str | None, no_maintenance: bool, **options: Any) ->
       75  handlers hang and cannot be cancelled; restart the worker (a
           supervisor does)
     """
-    settings = RunOptions(app_name=app_name, dsn=dsn, maintains=not no_maintenance, **options)
+    settings = RunOptions(
+        app_name=app_name,
+        dsn=dsn,
+        shards=None if shards is None else shards.place,
+        maintains=not no_maintenance,
+        **options,
+    )
     sys.exit(run_service(settings))
 
 

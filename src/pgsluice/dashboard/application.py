@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
-from starlette.responses import Response
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from pgsluice.connection import Target, resolve
+from pgsluice.connection import SourcedDsn, Target, resolve
 from pgsluice.dashboard.acts.catalog import ACTS
 from pgsluice.dashboard.database import Database
 from pgsluice.dashboard.diagnosis import Diagnoses
 from pgsluice.dashboard.guard import Guard
 from pgsluice.dashboard.live import live
 from pgsluice.dashboard.pages import ROUTES
+from pgsluice.dashboard.pages.shards import show_shards
 from pgsluice.dashboard.payloads import Redaction
 from pgsluice.dashboard.problems import HANDLERS
 from pgsluice.dashboard.settings import Authenticate, Dashboard
+from pgsluice.dashboard.streams import Streams
+from pgsluice.shards import Shards
 
 
 class _Assets(StaticFiles):
@@ -46,6 +50,7 @@ def app(
     timeout_s: float = 2.0,
     refresh_s: float = 5.0,
     connections_max: int = 4,
+    shards: Shards | None = None,
 ) -> Starlette:
     """Return the dashboard as an ASGI app, to serve alone or to mount below any path of another app.
 
@@ -64,36 +69,82 @@ def app(
         title: Name of the environment, shown on each page.
         timeout_s: Timeout of each statement in seconds.
         refresh_s: Time between two refreshes of an open page in seconds; viewers share readings of this age.
-        connections_max: Maximum number of connections.
+        connections_max: Maximum number of connections to a database.
+        shards: Several databases instead of `dsn`, each below its name; `/` leads to a list of them.
 
     Raises:
         ConfigurationError: The DSN cannot be parsed.
     """
-    target = dsn if isinstance(dsn, Target) else resolve(dsn)
-    # A little less than the refresh, so that each refresh reads anew.
-    database = Database(
-        target, timeout_s=timeout_s, share_s=refresh_s * 0.8, connections_max=connections_max
+    if shards is None:
+        targets = {"": dsn if isinstance(dsn, Target) else resolve(dsn)}
+    else:
+        targets = {
+            name: resolve(SourcedDsn(shards.dsn(name), f"shard {name} of {shards.place}"))
+            for name in shards.names
+        }
+    databases = {
+        # A little less than the refresh, so that each refresh reads anew.
+        name: Database(
+            target, timeout_s=timeout_s, share_s=refresh_s * 0.8, connections_max=connections_max
+        )
+        for name, target in targets.items()
+    }
+    streams = Streams()
+    dashboards = [
+        Dashboard(
+            databases[name],
+            Diagnoses(target),
+            ACTS,
+            allows_actions=allow_actions,
+            authenticate=authenticate,
+            key=key,
+            redaction=Redaction(frozenset(key.lower() for key in hidden_keys), redact),
+            refresh_s=refresh_s,
+            title=title,
+            streams=streams,
+            shard=name,
+            shards={} if shards is None else databases,
+        )
+        for name, target in targets.items()
+    ]
+    served = [_served(dashboard) for dashboard in dashboards]
+    if shards is None:
+        return served[0]
+    parent = Starlette(
+        routes=[
+            Route("/", _to_list, name="list"),
+            *(Mount(f"/{one.state.dashboard.shard}", one) for one in served),
+        ],
+        lifespan=_lifespan(dashboards),
     )
-    dashboard = Dashboard(
-        database,
-        Diagnoses(target),
-        ACTS,
-        allows_actions=allow_actions,
-        authenticate=authenticate,
-        key=key,
-        redaction=Redaction(frozenset(key.lower() for key in hidden_keys), redact),
-        refresh_s=refresh_s,
-        title=title,
-    )
+    parent.state.dashboard = dashboards[0]
+    return parent
 
+
+async def _to_list(request: Request) -> Response:
+    """Redirect to the list of shards, with the key if the address has it; that page checks the access."""
+    dashboard: Dashboard = request.app.state.dashboard
+    path = f"{request.scope.get('root_path', '')}/{dashboard.shard}/shards"
+    query = request.scope["query_string"].decode("latin-1")
+    return RedirectResponse(f"{path}?{query}" if query else path, 303)
+
+
+def _lifespan(dashboards: Sequence[Dashboard]) -> Any:
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         yield
-        await run_in_threadpool(dashboard.jobs.stop)
-        database.close()
+        for dashboard in dashboards:
+            await run_in_threadpool(dashboard.jobs.stop)
+            dashboard.database.close()
 
+    return lifespan
+
+
+def _served(dashboard: Dashboard) -> Starlette:
+    """Return the app of one database."""
     routes = [
         *ROUTES,
+        *([Route("/shards", show_shards, name="shards")] if dashboard.shards else []),
         Route("/live", live, name="live"),
         Mount("/static", _Assets(packages=[("pgsluice.dashboard", "static")]), name="static"),
     ]
@@ -101,9 +152,9 @@ def app(
         routes=routes,
         middleware=[Middleware(Guard, dashboard=dashboard)],
         exception_handlers=HANDLERS,
-        lifespan=lifespan,
+        lifespan=_lifespan([dashboard]),
     )
     served.state.dashboard = dashboard
     # A mounted app has no lifespan of its own.
-    database.open()
+    dashboard.database.open()
     return served

@@ -71,7 +71,8 @@ class Guard:
                 headers.setdefault("Cache-Control", "no-store")
                 if "pgsluice.cookie" in scope:
                     name, value = scope["pgsluice.cookie"]
-                    headers.append("Set-Cookie", _cookie(name, value, prefix_of(request)))
+                    path = parent_of(request, self._dashboard.shard)
+                    headers.append("Set-Cookie", _cookie(name, value, path))
             await send(message)
 
         try:
@@ -153,6 +154,12 @@ def viewer_of(request: Request) -> str:
 def prefix_of(request: Request) -> str:
     """Return the path below which the dashboard is served; empty at the root."""
     return str(request.scope["pgsluice.prefix"])
+
+
+def parent_of(request: Request, shard: str) -> str:
+    """Return the path below which all shards are served; without shards that of the dashboard."""
+    prefix = prefix_of(request)
+    return prefix.removesuffix(f"/{shard}") if shard else prefix
 
 
 def _text(status: int, text: str, headers: dict[str, str] | None = None) -> Response:

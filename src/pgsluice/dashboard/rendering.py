@@ -20,7 +20,7 @@ from starlette.responses import HTMLResponse, Response
 from pgsluice.client import ExplainedFact
 from pgsluice.client.sentences import sized
 from pgsluice.dashboard import charts
-from pgsluice.dashboard.guard import prefix_of, viewer_of
+from pgsluice.dashboard.guard import parent_of, prefix_of, viewer_of
 from pgsluice.dashboard.jobs import ActJob
 from pgsluice.dashboard.payloads import ERROR_SHOWN, SHOWN
 from pgsluice.dashboard.settings import dashboard_of
@@ -95,6 +95,10 @@ class Links:
     def here(self, **changed: Any) -> str:
         """Return this page with other values in its query; None removes one. What an act has done is not repeated."""
         return _query({**self._request.query_params, "done": None, **changed}) or "?"
+
+    def shard(self, name: str, /) -> str:
+        """Return the path of the overview of another shard."""
+        return f"{parent_of(self._request, dashboard_of(self._request).shard)}/{name}/"
 
     def static(self, path: str) -> str:
         """Return the path of a file, which changes with its contents."""

@@ -34,6 +34,8 @@ class Dashboard:
         title: Shown in the head of each page: the name of the environment.
         streams: The streams to open pages.
         jobs: What its forms have done.
+        shard: Name of the database among several; empty: there is one.
+        shards: All of them by name.
     """
 
     database: Database
@@ -47,6 +49,8 @@ class Dashboard:
     title: str = ""
     streams: Streams = field(default_factory=Streams)
     jobs: Jobs = field(default_factory=Jobs)
+    shard: str = ""
+    shards: Mapping[str, Database] = field(default_factory=dict)
 
     def forget(self) -> None:
         """Share nothing that was read before now: an act has changed what viewers see."""

@@ -37,7 +37,7 @@ from pgsluice.spark.offsets import starting as check_start
 from pgsluice.spark.retry import with_retries
 from pgsluice.spark.running import Progress, RunningStream
 from pgsluice.spark.session import default_parallelism
-from pgsluice.spark.shards import LogShard, decode, encode, open_shards
+from pgsluice.spark.shards import LogShard, decode, encode, open_shards, places_of
 from pgsluice.spark.stored_checkpoint import CheckpointCopy
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def events(
     checkpoint: str | Path,
     *,
     dsn: str | None = None,
-    shards: Mapping[str, str] | None = None,
+    shards: Mapping[str, str] | Path | str | None = None,
     once: bool = False,
     offsets: str = "ticks",
     partition_by: Sequence[str] = (),
@@ -174,7 +174,7 @@ def events(
             kill -9, when this user's next such file is created. On a cluster use `env:NAME` or `file:PATH`: a variable
             or a file on every machine.
         shards: Several databases instead of `dsn`, each with a log of this name: values of the table's column `shard`
-            to DSNs.
+            to DSNs; or the path of a file of shards.
         once: Process the backlog and return when it is in the lake; otherwise return immediately.
         offsets: `ticks`, or `snapshots`, which can split a backlog anywhere and need no ticks.
         partition_by: Partition columns of a new table: columns of the log, or `ev_date`, a column with the date of
@@ -306,12 +306,14 @@ def repeats_of(checkpoint: Path) -> int:
     return int(not HAS_LIMITS and is_interrupted(checkpoint))
 
 
-def _place(dsn: str | None, shards: Mapping[str, str] | None, cleanup: ExitStack) -> dict[str, str]:
+def _place(
+    dsn: str | None, shards: Mapping[str, str] | Path | str | None, cleanup: ExitStack
+) -> dict[str, str]:
     """Return the connection options."""
     if shards is None:
         return access_for(dsn, cleanup).options()
     return {
         "shards": json.dumps(
-            {shard: access_for(one, cleanup).options() for shard, one in shards.items()}
+            {shard: access_for(one, cleanup).options() for shard, one in places_of(shards).items()}
         )
     }

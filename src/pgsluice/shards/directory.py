@@ -193,6 +193,17 @@ class Shards:
             return read_private(folder / Path(value).expanduser(), f"dsn_file of shard {name!r}")
         return value
 
+    def places(self) -> dict[str, str]:
+        """Return where each shard is, as pipelines take it: a DSN, `env:NAME` or `file:PATH`."""
+        folder = Path.cwd() if self.path is None else self.path.parent
+        found = {}
+        for name, address in self.addresses.items():
+            ((way, value),) = address.items()
+            if way == "dsn_file":
+                value = str(folder / Path(value).expanduser())
+            found[name] = {"dsn": "", "dsn_env": "env:", "dsn_file": "file:"}[way] + value
+        return found
+
     @cached_property
     def place(self) -> str:
         """The file that names the shards, for messages."""

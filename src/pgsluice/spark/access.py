@@ -204,12 +204,12 @@ def scrubbed(dsn: str) -> Iterator[None]:
         raise type(failure)(scrub(failure, dsn), sqlstate=failure.sqlstate) from None
 
 
-def access_for(dsn: str | None, cleanup: ExitStack) -> Access:
+def access_for(dsn: str | None, cleanup: ExitStack | None = None) -> Access:
     """Resolve a DSN to an `Access` that passes no password through Spark.
 
     A DSN with a password is written to a file on this machine, removed by `cleanup`; other machines of a cluster do not
-    have it. `env:NAME` and `file:PATH` name an environment variable or a file of every machine; `~` is the home folder
-    of the reading process.
+    have it. Without `cleanup` the password is passed as it is. `env:NAME` and `file:PATH` name an environment variable
+    or a file of every machine; `~` is the home folder of the reading process.
     """
     kind, _, name = (dsn or "").partition(":")
     if kind in ("env", "file") and not name.strip():
@@ -223,6 +223,6 @@ def access_for(dsn: str | None, cleanup: ExitStack) -> Access:
     conninfo = connection.resolve(dsn).conninfo
     if not conninfo:
         return Access()  # libpq's environment variables, which the workers inherit
-    if not secrets_of(conninfo):
+    if cleanup is None or not secrets_of(conninfo):
         return Access(dsn=conninfo)
     return Access(dsn_file=str(cleanup.enter_context(private_file(conninfo))))

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, TypeVar
 
 from pgsluice.client.calls import Call, pgq
@@ -18,7 +19,8 @@ from pgsluice.errors import (
     PrivilegeError,
 )
 from pgsluice.printable import print_warning
-from pgsluice.spark.access import Access
+from pgsluice.shards import Shards
+from pgsluice.spark.access import Access, access_for
 from pgsluice.spark.log_options import LogSourceOptions
 from pgsluice.spark.offsets import Offset
 from pgsluice.spark.reconnecting import ReconnectingConnection
@@ -34,7 +36,8 @@ def shard_accesses(options: Mapping[str, str]) -> dict[str, Access]:
         Database addresses by shard name, sorted; without shards, one with an empty name.
 
     Raises:
-        ConfigurationError: `shards` is not a JSON object of such options, or is combined with them.
+        ConfigurationError: `shards` is neither a JSON object of such options nor the path of a file of shards, or is
+            combined with them.
     """
     text = options.get("shards")
     if not text:
@@ -43,6 +46,10 @@ def shard_accesses(options: Mapping[str, str]) -> dict[str, Access]:
         raise ConfigurationError(
             "the option shards cannot be combined with dsn, dsnFile or dsnEnv; put them into shards"
         )
+    if text.endswith(".toml"):
+        return {
+            name: access_for(place) for name, place in sorted(Shards.load(text).places().items())
+        }
     try:
         value = json.loads(text)
     except ValueError:
@@ -62,9 +69,14 @@ def shard_accesses(options: Mapping[str, str]) -> dict[str, Access]:
         # Not quoted, as it may contain a password.
         raise ConfigurationError(
             'shards cannot be read; use a JSON object such as {"eu": {"dsnFile": "/etc/eu.dsn"}, '
-            '"us": {"dsnEnv": "US_DSN"}}'
+            '"us": {"dsnEnv": "US_DSN"}}, or the path of a file of shards, which ends in .toml'
         )
     return {name: Access.from_options(value[name]) for name in sorted(value)}
+
+
+def places_of(shards: Mapping[str, str] | str | Path) -> Mapping[str, str]:
+    """Return the DSN, `env:NAME` or `file:PATH` of each shard, also of those of a file."""
+    return Shards.load(shards).places() if isinstance(shards, str | Path) else shards
 
 
 def open_shards(options: Mapping[str, str]) -> dict[str, LogShard]:

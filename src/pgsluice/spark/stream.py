@@ -34,9 +34,9 @@ Options in addition to those of `source`:
                         See `batch`.
     lowLatency          Read on the driver, without tasks (false): half the delay, for low rates. See `low_latency`.
     shards              Several databases, each with a log of this name, as one stream with an offset per shard: a JSON
-                        object such as `{"eu": {"dsnFile": "/etc/eu.dsn"}, "us": {"dsnEnv": "US_DSN"}}`, instead of
-                        `dsn`. Adds a column `shard`. A new shard starts as a new query does. The limits of a
-                        micro-batch are divided among the shards.
+                        object such as `{"eu": {"dsnFile": "/etc/eu.dsn"}, "us": {"dsnEnv": "US_DSN"}}`, or the path of
+                        a file of shards, which ends in `.toml`; instead of `dsn`. Adds a column `shard`. A new shard
+                        starts as a new query does. The limits of a micro-batch are divided among the shards.
 
 `Trigger.AvailableNow` reads everything committed before the start; with tick offsets only if the role may tick.
 """

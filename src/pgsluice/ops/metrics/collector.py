@@ -6,7 +6,8 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
@@ -21,6 +22,8 @@ from pgsluice.errors import SluiceError, translate
 from pgsluice.ops.metrics.catalog import METRICS
 
 _log = logging.getLogger(__name__)
+
+_THREADS_MAX = 16
 
 
 class _Families:
@@ -258,3 +261,30 @@ class DatabaseCollector(Collector):
     def _limited(self, kind: str, found: Sequence[Any], families: _Families) -> Sequence[Any]:
         families.add("pgsluice_omitted", max(0, len(found) - self._series_max), kind)
         return found[: self._series_max]
+
+
+class ShardsCollector(Collector):
+    """State of several databases, read at the same time; each sample has the label `shard`."""
+
+    def __init__(self, collectors: Mapping[str, DatabaseCollector]) -> None:
+        self._collectors = collectors
+
+    def describe(self) -> Iterable[Metric]:
+        """Return nothing: registration must not read the databases."""
+        return []
+
+    def collect(self) -> Iterable[Metric]:
+        """Return the metrics of all, those of one name together."""
+        with ThreadPoolExecutor(max_workers=min(len(self._collectors), _THREADS_MAX)) as threads:
+            found = list(threads.map(lambda one: list(one.collect()), self._collectors.values()))
+        merged: dict[str, Metric] = {}
+        for shard, metrics in zip(self._collectors, found, strict=True):
+            for metric in metrics:
+                family = merged.setdefault(
+                    metric.name, Metric(metric.name, metric.documentation, metric.type)
+                )
+                family.samples.extend(
+                    sample._replace(labels={"shard": shard, **sample.labels})
+                    for sample in metric.samples
+                )
+        return merged.values()

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from prometheus_client import CollectorRegistry, generate_latest, start_http_server
+from prometheus_client.registry import Collector
 
 from pgsluice.errors import ConfigurationError
-from pgsluice.ops.metrics.collector import DatabaseCollector
 
 
 @contextmanager
-def serving(collector: DatabaseCollector, host: str, port: int, option: str) -> Iterator[int]:
+def serving(collector: Collector, host: str, port: int, option: str) -> Iterator[int]:
     """Serve the metrics in threads; yield the bound port, also if 0 was requested.
 
     Args:
@@ -40,7 +40,7 @@ def serving(collector: DatabaseCollector, host: str, port: int, option: str) -> 
         thread.join()
 
 
-def text_of(collector: DatabaseCollector) -> str:
+def text_of(collector: Collector) -> str:
     """Return the metrics in the text format of Prometheus."""
     registry = CollectorRegistry()
     registry.register(collector)
