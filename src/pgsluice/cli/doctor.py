@@ -11,7 +11,8 @@ from functools import partial
 import click
 from rich.text import Text
 
-from pgsluice.cli.main import EXIT_DIFFERENCE, EXIT_ERROR, hint
+from pgsluice.cli.failures import hint
+from pgsluice.cli.main import EXIT_DIFFERENCE, EXIT_ERROR
 from pgsluice.cli.options import accepted_yes_option, dsn_or_shards_option, json_option
 from pgsluice.cli.printing import Terminal, echo, echo_json
 from pgsluice.cli.shards import errors_of, exit_if_down, of_each

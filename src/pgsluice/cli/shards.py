@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
-from pgsluice.cli.main import EXIT_ERROR, hint
+from pgsluice.cli.failures import hint
+from pgsluice.cli.main import EXIT_ERROR
 from pgsluice.cli.options import dsn_of, json_option
 from pgsluice.cli.output import show
 from pgsluice.cli.printing import echo

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pgsluice import schema
-from pgsluice.cli.main import hint
+from pgsluice.cli.failures import hint
 from pgsluice.cli.options import dsn_or_shards_option, json_option
 from pgsluice.cli.printing import Terminal, cell, echo, echo_json
 from pgsluice.cli.queue_settings import paused_queues
