@@ -167,12 +167,7 @@ def notifier_queues() -> Call[list[QueueIds]]:
 
 
 def notifier_pulse(
-    notifier: int,
-    standby_s: float,
-    watches: Sequence[Watch],
-    wait_s: float,
-    pause_s: float,
-    spin_after_s: float | None = None,
+    notifier: int, standby_s: float, watches: Sequence[Watch], wait_s: float, pause_s: float
 ) -> Call[Pulse]:
     # As for notifier_wake.
     sql: LiteralString = (
@@ -181,7 +176,7 @@ def notifier_pulse(
         "from pg_catalog.set_config('synchronous_commit', 'off', true), "
         "sluice.notifier_pulse(%s::integer, make_interval(secs => %s::float8), %s::bigint[]::oid[], %s::text[], "
         "%s::bigint[], %s::bigint[], %s::boolean[], make_interval(secs => %s::float8), "
-        "make_interval(secs => %s::float8), make_interval(secs => %s::float8)) as pulse"
+        "make_interval(secs => %s::float8)) as pulse"
     )
     parameters = (
         *(notifier, standby_s),
@@ -190,7 +185,7 @@ def notifier_pulse(
         [watch.known_id for watch in watches],
         [watch.seen_id for watch in watches],
         [watch.is_pending for watch in watches],
-        *(wait_s, pause_s, spin_after_s),
+        *(wait_s, pause_s),
     )
     return Call(sql, parameters, one(Pulse))
 

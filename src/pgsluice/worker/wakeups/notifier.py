@@ -33,9 +33,6 @@ _REFRESH_COST_SHARE = 0.02
 # While messages arrive: time after a wake-up for which rounds are frequent, and their interval.
 _BUSY_S = 1.0
 _BUSY_INTERVAL_S = 0.001
-# Time after a wake-up without spinning: sluice.notifier_pulse looks without pauses for 2 ms while a message commits,
-# which is to take a tenth of the time at most.
-_NO_SPIN_S = 0.018
 # How long a round waits for new messages in the server: it holds a snapshot meanwhile.
 _WAIT_S = 0.05
 # Maximum share of time spent in rounds, when idle and while messages arrive.
@@ -85,7 +82,7 @@ class Notifier:
         self._poll_interval_s = poll_interval_s
         self._heartbeat_s = heartbeat_s
         self._standby_s = max(_STANDBY_MIN_S, 3 * poll_interval_s)
-        self._busy_until_s = self._spin_at_s = 0.0
+        self._busy_until_s = 0.0
         self._due_in_s = math.inf
         self._cost_s = 0.0
         self._number = random.randrange(_NUMBERS)  # noqa: S311 - an identifier, not a secret
@@ -168,7 +165,6 @@ class Notifier:
         now_s = time.monotonic()
         if woken or self._notified:
             self._busy_until_s = now_s + _BUSY_S
-            self._spin_at_s = now_s + _NO_SPIN_S
         heartbeat = now_s >= self._heartbeat_at_s
         if heartbeat:
             self._heartbeat_at_s = now_s + self._heartbeat_s
@@ -186,7 +182,7 @@ class Notifier:
         pulse = self._runner.run(
             calls.notifier_pulse(
                 *(self._number, self._standby_s, self._readiness.watches(queues, began_s)),
-                *(wait_s, pause_s, max(0.0, self._spin_at_s - began_s)),
+                *(wait_s, pause_s),
             )
         )
         if not pulse.is_leader:

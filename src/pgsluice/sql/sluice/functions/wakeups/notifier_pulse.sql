@@ -13,9 +13,6 @@
  * been seen, where no dead index entries are. Everything else (delayed messages, late commits of lower ids, expired
  * claims) is found by sluice.notifier_poll, so this returns soon if a pending queue stays without a visible message.
  *
- * A commit takes about as long as the flush that it waits for, and pg_sleep waits a whole millisecond or more. So after a
- * sequence has moved, this looks without a pause for the first 2 ms, except before spin_after, which bounds their share.
- *
  * Each expression below takes a new snapshot, because the function is volatile. The transaction holds a snapshot, locks on
  * the sequences and the lock of the leader for the time of the wait: keep it short. It holds no lock on a queue's table
  * while it waits.
@@ -25,7 +22,6 @@
 create or replace function sluice.notifier_pulse(
     notifier integer, standby interval, id_sequences oid[], queue_names text[] default '{}', known_ids bigint[] default '{}',
     seen_ids bigint[] default '{}', is_pending boolean[] default '{}', wait interval default '0', pause interval default '0',
-    spin_after interval default null,
     out is_leader boolean, out server_time timestamptz, out last_ids bigint[], out first_ready bigint[], out last_ready bigint[]
 )
 language plpgsql
@@ -34,10 +30,8 @@ set lock_timeout = '20ms'
 as $$
 declare
     v_give_up constant interval := '5 ms'; -- for a transaction that has taken an id and not committed yet
-    v_spin constant interval := '2 ms';
     v_share constant integer := 9; -- waits this many times the duration of a look
     v_end timestamptz;
-    v_spin_end timestamptz := '-infinity';
     v_began timestamptz;
     v_pause_s double precision;
     v_snapshot text;
@@ -70,9 +64,6 @@ begin
                     is_pending[i] := true;
                     v_read := null;
                     v_end := least(v_end, v_began + v_give_up);
-                    if v_began >= server_time + spin_after then
-                        v_spin_end := v_began + v_spin;
-                    end if;
                 end if;
                 last_ids[i] := v_last_id;
             end if;
@@ -113,7 +104,6 @@ begin
         end loop;
         v_read := v_snapshot;
         exit when v_is_new or clock_timestamp() >= v_end;
-        continue when clock_timestamp() < v_spin_end;
         v_pause_s := greatest(extract(epoch from pause), extract(epoch from clock_timestamp() - v_began) * v_share);
         perform pg_sleep(least(v_pause_s, extract(epoch from v_end - clock_timestamp())));
     end loop;
@@ -126,7 +116,7 @@ exception
 end;
 $$;
 
-comment on function sluice.notifier_pulse(integer, interval, oid[], text[], bigint[], bigint[], boolean[], interval, interval, interval) is
+comment on function sluice.notifier_pulse(integer, interval, oid[], text[], bigint[], bigint[], boolean[], interval, interval) is
     'Return true if this notifier leads, which it does unless another one has polled within the standby time; then also the last id of each sequence, or null for all if one is being dropped. With queues: wait until a sequence differs from its known id, and notify the listeners of queues with visible messages above the seen id; also returns the lowest and highest of these per queue.';
-revoke execute on function sluice.notifier_pulse(integer, interval, oid[], text[], bigint[], bigint[], boolean[], interval, interval, interval) from public;
-grant execute on function sluice.notifier_pulse(integer, interval, oid[], text[], bigint[], bigint[], boolean[], interval, interval, interval) to sluice_admin, sluice_reader;
+revoke execute on function sluice.notifier_pulse(integer, interval, oid[], text[], bigint[], bigint[], boolean[], interval, interval) from public;
+grant execute on function sluice.notifier_pulse(integer, interval, oid[], text[], bigint[], bigint[], boolean[], interval, interval) to sluice_admin, sluice_reader;

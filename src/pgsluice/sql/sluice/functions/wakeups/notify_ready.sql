@@ -12,7 +12,7 @@ begin
     if not (
         sluice.notifier_pulse(
             v_number, v_standby, '{}'::oid[], '{}'::text[], '{}'::bigint[], '{}'::bigint[], '{}'::boolean[], '0'::interval,
-            '0'::interval, null::interval
+            '0'::interval
         )
     ).is_leader then
         return 0;
