@@ -41,8 +41,8 @@ QUESTIONS = (
     Question("update of a row, captured, to the peer", is_captured=True),
 )
 JSON = (
-    "of the added time about a third is the insert of the event, a fifth the settings that make the text of "
-    "values the same in every session, and an eighth each of the two triggers; the rest makes JSON of two rows"
+    "added are the insert of the event, the settings that make the text of values the same in every session, "
+    "two triggers, and JSON of two rows"
 )
 GOALS = {
     QUESTIONS[1].name: Goal(0.6, of=QUESTIONS[0].name, why_missed=JSON),
