@@ -62,7 +62,7 @@ def reset(shards: Mapping[str, str]) -> None:
     """Create the log anew in all shards; segments are reclaimed as soon as their events are read."""
     for dsn in shards.values():
         with psycopg.connect(dsn, autocommit=True) as connection:
-            if connection.execute("select from pgq.get_queue_info(%s)", [LOG]).fetchone():
+            if connection.execute("select 1 from pgq.get_queue_info(%s)", [LOG]).fetchone():
                 connection.execute("select pgq.drop_queue(%s, true)", [LOG])
             connection.execute("select pgq.create_queue(%s)", [LOG])
             connection.execute("select pgq.set_queue_config(%s, 'rotation_period', '0')", [LOG])

@@ -232,8 +232,8 @@ def run(place: Place, flow: Flow, payload: str) -> dict[str, float]:
         "select pgq.create_queue(%s)" if is_log else "select pgmq.create(%s)", [NAME]
     )
     try:
-        flow.prepare(connection, payload, messages + warm)
         connection.execute("checkpoint")
+        flow.prepare(connection, payload, messages + warm)
         for _ in range(warm // flow.qty):
             flow.call(connection, payload, flow.qty)
         before = spent(connection, flow)

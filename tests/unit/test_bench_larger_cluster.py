@@ -20,6 +20,10 @@ def test_overhead_of_a_micro_batch_is_a_fixed_part_and_one_per_shard():
     assert overhead({4: 240.0}) == (240.0, 0.0)
 
 
+def test_overhead_per_shard_is_never_less_than_nothing():
+    assert overhead({1: 348.0, 2: 300.0}) == pytest.approx((324.0, 0.0))
+
+
 def test_each_cluster_has_its_sizes_and_throughput():
     for cluster in computed(COSTS):
         assert cluster["events_per_s"] == pytest.approx(
