@@ -248,6 +248,8 @@ def tables(known: Constants) -> dict[str, str]:
         "tenants": example(queue_rows(known, worker=constants.KEYED, **tenant)),
         "lake": example(log_rows(known, **two_tb)),
         "lake-next": example(log_rows(known, servers=4, **two_tb)),
+        "backlogs": backlog_table(known),
+        "clusters": cluster_table(known),
     }
 
 
@@ -290,6 +292,45 @@ def worker_table(known: Constants) -> str:
     lines.append(
         f"| event to a Delta table | {executors:.1f} µs in executors, {driver:.1f} µs in the driver | {server:.1f} µs |"
     )
+    return "\n".join(lines)
+
+
+def backlog_table(known: Constants) -> str:
+    """Format the backlogs that Spark drained."""
+    lines = [
+        "| backlog of eight shards | events | events per second | CPU of executors | driver's memory |",
+        "|---|---|---|---|---|",
+    ]
+    for result in known.lake["results"]:
+        name = result["question"]
+        if not name.startswith("backlog"):
+            continue
+        rounds = known.lake["details"][name]["rounds"]
+        memory_mb = max(one["memory_mb"]["driver"]["peak"] for one in rounds)
+        lines.append(
+            f"| {name.partition(', ')[2]} | {sum(one['events'] for one in rounds):,} | "
+            f"{result['median']['pgsluice']:,.0f} | {rounds[-1]['cpu_us_per_event']['executors']:.1f} µs per event | "
+            f"{memory_mb:,.0f} MB |"
+        )
+    return "\n".join(lines)
+
+
+def cluster_table(known: Constants) -> str:
+    """Format what a larger cluster would do."""
+    computed = known.lake["details"]["computed, not measured"]
+    lines = [
+        "| executor cores | server cores | shards | rows per micro-batch | computed events per second |",
+        "|---|---|---|---|---|",
+        *(
+            f"| {one['executor_cores']} | {one['server_cores']} | {one['shards']} | "
+            f"{one['rows_per_micro_batch']:,} | {one['events_per_s']:,} |"
+            for one in computed["clusters"]
+        ),
+        "",
+        "It assumes:",
+        "",
+        *(f"- {text}" for text in computed["assumptions"]),
+    ]
     return "\n".join(lines)
 
 
