@@ -30,6 +30,7 @@ REPORT = {
             "maintenance": "leader",
             "hung_threads": 0,
             "sources": [{"name": "queue orders", "is_reachable": True, "last_error": None}],
+            "shards": [{"name": "a", "is_up": True, "error": None}],
             "handlers": [
                 {
                     "name": "ship",

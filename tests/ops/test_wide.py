@@ -98,10 +98,10 @@ def test_a_planted_quadratic_is_found_by_blocks_and_by_rows(site: Site):
 
     found = curves(site, planted, (2_000, 8_000))
 
-    assert [curve.partition(" [")[0] for curve in found] == [
-        "each reads all: blocks",
-        "nested loop: rows",
-    ]
+    names = {curve.partition(" [")[0] for curve in found}
+    # Other sessions of the server may read blocks too.
+    assert {"each reads all: blocks", "nested loop: rows"} <= names
+    assert not names & {"line: rows", "line: transactions", "each reads all: transactions"}
 
 
 def test_a_standby_notifier_does_not_read_the_list_of_queues(site: Site):
@@ -126,13 +126,13 @@ def test_reports_of_many_workers_seldom_count_them(site: Site):
     )
     site.execute("analyze sluice.process")
     report = "select sluice.report_worker('worker 1', 'a', 'host', 1, '1', '{}', 1, '1 minute')"
+    counted = "select pg_stat_get_xact_numscans('sluice.process'::regclass)"
     with site.connection.transaction():
+        before = value(site.connection, counted)
         for _ in range(100):
             site.execute(report)
         pages = value(site.connection, "select pg_relation_size('sluice.process') / 8192")
-        scans = value(
-            site.connection, "select pg_stat_get_xact_numscans('sluice.process'::regclass)"
-        )
+        scans = value(site.connection, counted) - before
 
     assert pages > 100
     assert scans < 20
@@ -140,8 +140,11 @@ def test_reports_of_many_workers_seldom_count_them(site: Site):
 
 def test_creating_a_queue_reads_no_catalog_as_a_whole(site: Site):
     QUEUES.grow(site, 50)
+    counted = "select pg_stat_get_xact_numscans('pg_class'::regclass)"
     with site.connection.transaction():
+        # The counter includes earlier transactions that the session has not reported yet.
+        before = value(site.connection, counted)
         site.execute("select pgmq.create('orders')")
-        scans = value(site.connection, "select pg_stat_get_xact_numscans('pg_class'::regclass)")
+        scans = value(site.connection, counted) - before
 
     assert scans == 0

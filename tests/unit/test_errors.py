@@ -12,7 +12,7 @@ import psycopg_pool
 import pytest
 
 from pgsluice import errors
-from pgsluice.cli.main import hint
+from pgsluice.cli.failures import hint
 from pgsluice.errors import SluiceError, translate
 
 CLASSES = [
