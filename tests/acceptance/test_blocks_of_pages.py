@@ -47,10 +47,3 @@ def test_each_page_with_blocks_is_read_by_a_test(folder):
 
     assert with_blocks - named - {*SHORT} - NOT_RUN.keys() == set()
     assert NOT_RUN.keys() <= GUIDES.keys() - named
-
-
-@pytest.mark.slow
-def test_blocks_of_the_guide_on_several_servers_run(make_database_18, tmp_path):
-    variables = {f"SHOP_{name}": make_database_18().url for name in "ABC"}
-
-    assert run_blocks(blocks_of(GUIDES["several-servers"]), tmp_path, variables) == 5

@@ -136,7 +136,9 @@ def test_a_killed_run_continues_loses_nothing_and_finds_only_what_grows(part, fo
     findings = {finding["question"]: finding for finding in report["findings"]}
     missed = {name for name, finding in findings.items() if finding["reached"] is False}
     grown = {name.partition(",")[0] for name in missed.difference(NOISY)}
-    assert grown == {"sluice.planted"}, missed
+    # A run of a minute ends within the first rotations, so segments and the disk still fill.
+    rotated = {name for name in grown if "_#" in name} | {"disk"}
+    assert grown - rotated == {"sluice.planted"}, missed
     age = findings["age of transaction ids, largest and at the end"]
     # The set-up made it 199,999,900.
     assert age["last"] < 1_000_000, "autovacuum did not freeze"

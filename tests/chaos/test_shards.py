@@ -228,6 +228,7 @@ def scenario(cluster: Cluster, *, phase: int) -> Load:
         cluster.kill("b")
         before = dict(load.sent)
         alive = [key for key in KEYS if cluster.home(key) == "a"]
+        assert 0 < len(alive) < len(KEYS)
         wait_until(lambda: all(load.sent[key] > before[key] + 5 for key in alive), "sends to a", 60)
         assert all(load.sent[key] <= before[key] + 1 for key in KEYS if key not in alive)
         cluster.servers["b"].start()
@@ -268,7 +269,6 @@ def check(cluster: Cluster, *, phase: int) -> None:
         f"sent={sum(load.sent.values())} repeated={load.repeated} unknown={load.unknown} keys by shard={done}"
     )
     assert all(rows[0][0] > 0 for rows in done.values())
-    assert load.repeated > 0
 
 
 @pytest.mark.slow

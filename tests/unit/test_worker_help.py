@@ -13,7 +13,16 @@ from pgsluice.cli.worker import check, run
 COMMANDS = {"run": run, "check": check, "maintain": maintain}
 UNITS = {"_mb": "megabytes"}  # a duration has its unit in its value
 # Flags, and options whose help explains their absence.
-WITHOUT_DEFAULT = {"dsn", "shards_path", "shard_name", "as_json", "once", "print_cron", "supervise", "until_empty"}
+WITHOUT_DEFAULT = {
+    "dsn",
+    "shards_path",
+    "shard_name",
+    "as_json",
+    "once",
+    "print_cron",
+    "supervise",
+    "until_empty",
+}
 
 
 def options():
