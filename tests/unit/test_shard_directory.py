@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from pgsluice.connection import resolve
 from pgsluice.errors import ConfigurationError
 from pgsluice.shards import Directory, Shards
 
@@ -145,3 +146,9 @@ def test_file_readable_by_others_is_refused(file, tmp_path):
     shards = Shards.load(file('[shards]\na = { dsn_file = "a.dsn" }\n'))
     with pytest.raises(ConfigurationError, match="readable by other users"):
         shards.dsn("a")
+
+
+def test_messages_name_the_shard_whose_address_they_used():
+    shards = Shards.of({"a": "postgresql://host-a/shop"})
+
+    assert resolve(shards.dsn("a")).source == "shard a of Shards.of()"

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from pgsluice.cli.options import dsn_of, dsn_or_shards_option
+from pgsluice.cli.options import dsn_or_shards_option
 from pgsluice.cli.printing import echo, echo_lines, echo_metrics
 from pgsluice.cli.signals import stop_on_signals
 from pgsluice.cli.types import Duration
@@ -91,7 +91,7 @@ def metrics(
     if shards is None:
         collector = DatabaseCollector(resolve(dsn), **options)
     else:
-        targets = {name: resolve(dsn_of(shards, name)) for name in shards.names}
+        targets = {name: resolve(shards.dsn(name)) for name in shards.names}
         collector = ShardsCollector(
             {name: DatabaseCollector(target, **options) for name, target in targets.items()}
         )

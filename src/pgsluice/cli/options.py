@@ -11,7 +11,6 @@ import click
 from click.core import ParameterSource
 
 from pgsluice.cli.types import Dsn
-from pgsluice.connection import SourcedDsn
 from pgsluice.shards import Shards
 
 Command = Callable[..., Any]
@@ -107,14 +106,9 @@ def _dsn(ctx: click.Context, _param: click.Parameter, dsn: str | None) -> str | 
         )
     shards = Shards.load(path)
     if name is not None:
-        return dsn_of(shards, name)
+        return shards.dsn(name)
     ctx.meta[f"{_PLACE}.all"] = shards
     return None
-
-
-def dsn_of(shards: Shards, name: str) -> SourcedDsn:
-    """Return the DSN of a shard, with its source for messages."""
-    return SourcedDsn(shards.dsn(name), f"shard {name} of {shards.place}")
 
 
 def _one_or_all(command: Command, *, may_be_all: bool) -> Command:
@@ -137,6 +131,12 @@ _DSN: dict[str, Any] = {
     "help": "Server and database: postgresql://user@host/database.  [default: PGSLUICE_DSN, DATABASE_URL, libpq's PG* "
     "variables, else the embedded server]",
 }
+# Of the option --shards.
+SHARDS_FILE: dict[str, Any] = {
+    "type": click.Path(dir_okay=False),
+    "metavar": "FILE",
+    "envvar": "PGSLUICE_SHARDS",
+}
 # For commands whose --shard has another meaning, and for those that cannot have a shard.
 dsn_only_option = click.option("--dsn", **_DSN)
 _place_options = combined(
@@ -144,9 +144,7 @@ _place_options = combined(
     click.option(
         "--shards",
         "shards_path",
-        type=click.Path(dir_okay=False),
-        metavar="FILE",
-        envvar="PGSLUICE_SHARDS",
+        **SHARDS_FILE,
         is_eager=True,
         expose_value=False,
         callback=_keep_place,

@@ -11,7 +11,7 @@ import click
 
 from pgsluice.cli.failures import hint
 from pgsluice.cli.main import EXIT_ERROR
-from pgsluice.cli.options import dsn_of, json_option
+from pgsluice.cli.options import SHARDS_FILE, json_option
 from pgsluice.cli.output import show
 from pgsluice.cli.printing import echo
 from pgsluice.client import Operations
@@ -28,9 +28,7 @@ _THREADS_MAX = 16
 _file_option = click.option(
     "--shards",
     "path",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    envvar="PGSLUICE_SHARDS",
+    **SHARDS_FILE,
     required=True,
     help="File that names the databases.  [env: PGSLUICE_SHARDS]",
 )
@@ -127,7 +125,7 @@ def of_each(
 
     def of_one(name: str) -> Found | SluiceError:
         try:
-            return read(resolve(dsn_of(shards, name), start_embedded=False))
+            return read(resolve(shards.dsn(name), start_embedded=False))
         except SluiceError as error:
             return error
 

@@ -14,7 +14,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from pgsluice.connection import SourcedDsn, Target, resolve
+from pgsluice.connection import Target, resolve
 from pgsluice.dashboard.acts.catalog import ACTS
 from pgsluice.dashboard.database import Database
 from pgsluice.dashboard.diagnosis import Diagnoses
@@ -78,10 +78,7 @@ def app(
     if shards is None:
         targets = {"": dsn if isinstance(dsn, Target) else resolve(dsn)}
     else:
-        targets = {
-            name: resolve(SourcedDsn(shards.dsn(name), f"shard {name} of {shards.place}"))
-            for name in shards.names
-        }
+        targets = {name: resolve(shards.dsn(name)) for name in shards.names}
     databases = {
         # A little less than the refresh, so that each refresh reads anew.
         name: Database(

@@ -23,7 +23,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from pgsluice.connection import read_private
+from pgsluice.connection import SourcedDsn, read_private
 from pgsluice.errors import ConfigurationError
 from pgsluice.settings import variable
 
@@ -170,11 +170,14 @@ class Shards:
         return self.directory.home(key)
 
     def dsn(self, name: str) -> str:
-        """Return the DSN of a shard, which may hold a password.
+        """Return the DSN of a shard, which may hold a password, with its source for messages.
 
         Raises:
             ConfigurationError: There is no such shard, or its variable or file has no DSN.
         """
+        return SourcedDsn(self._text_of(name), f"shard {name} of {self.place}")
+
+    def _text_of(self, name: str) -> str:
         address = self.addresses.get(name)
         if address is None:
             raise ConfigurationError(

@@ -10,7 +10,7 @@ from typing import Any
 
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import shards as calls
-from pgsluice.connection import Target, connect
+from pgsluice.connection import Target, connect, resolve
 from pgsluice.errors import NotInstalledError, SluiceError
 from pgsluice.sessions import SluiceConnection
 from pgsluice.shards import Shards, ShardState
@@ -55,7 +55,7 @@ class Shard:
     def open(self, shards: Shards, application_name: str) -> None:
         """Connect and read the directory of the database; store the error if this fails."""
         try:
-            self.target = Target(shards.dsn(self.name), f"shard {self.name} of {shards.place}")
+            self.target = resolve(shards.dsn(self.name))
             self.connection = connect(
                 self.target, autocommit=True, application_name=application_name
             )

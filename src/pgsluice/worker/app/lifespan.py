@@ -71,9 +71,8 @@ class BackgroundWorker:
             SluiceError: A permanent error, such as a database without the schemas.
         """
         try:
-            if (
-                self._target is not None
-            ):  # several servers are checked in the background, each on its own
+            # Several servers are checked in the background, each on its own.
+            if self._target is not None:
                 self._connection_options = await start_up(
                     self._app,
                     self._specs.values(),

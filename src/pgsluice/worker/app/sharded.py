@@ -14,7 +14,7 @@ from pgsluice.backoff import Backoff, async_pause, described
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client.calls import shards as calls
 from pgsluice.client.headers import KEY_HEADER
-from pgsluice.connection import Target, for_writing, resolve
+from pgsluice.connection import for_writing, resolve
 from pgsluice.errors import TRANSIENT, ArgumentError, SluiceError
 from pgsluice.settings import Settings
 from pgsluice.shards import Shards
@@ -80,7 +80,7 @@ class ShardedWorker:
         self._app = app
         self._router = Router(shards)
         self._specs = choose(app, handlers, queues)
-        self.targets = {name: _target(shards, name) for name in shards.names}
+        self.targets = {name: for_writing(resolve(shards.dsn(name))) for name in shards.names}
         self._options = _divided(options or WorkerOptions(), len(self.targets))
         try:
             self._connections = self._options.shares(self._specs.values()).total
@@ -299,11 +299,6 @@ class ShardedWorker:
             return
         self.stop()
         asyncio.get_running_loop().call_later(self._options.grace_s, lambda: self.stop(now=True))
-
-
-def _target(shards: Shards, name: str) -> Target:
-    target = for_writing(resolve(shards.dsn(name)))
-    return replace(target, source=f"shard {name} of {shards.place}")
 
 
 def _divided(options: WorkerOptions, number: int) -> WorkerOptions:
