@@ -256,7 +256,7 @@ def tables(known: Constants) -> dict[str, str]:
 def machine(known: Constants) -> str:
     """Name the machine, versions and commands of the measurements."""
     return "\n".join(
-        f"- `{report['command'].partition('-m ')[2].join(['python -m ', ''])}`, {report['at'][:10]}: "
+        f"- `python -m {report['command'].partition(' -m ')[2]}`, {report['at'][:10]}: "
         f"{report['machine']['processor']}, {report['machine']['cores']} cores, "
         f"{report['machine']['memory_gb']:.0f} GB, PostgreSQL {report['server']['server_version']}, "
         f"load {report['machine']['load_before'][0]:.1f} before"

@@ -143,11 +143,12 @@ class Growth:
     growth: float
     growth_max: float
 
-    def exponents(self, name: str) -> list[float]:
-        """Return the exponents of a cost, above its floor, between consecutive sizes."""
+    def exponents(self, name: str, floor: float | None = None) -> list[float]:
+        """Return the exponents of a cost between consecutive sizes, above a floor; None: that of `FLOORS`."""
+        floor = FLOORS[name] if floor is None else floor
         points = [(size, getattr(cost, name)) for size, cost in sorted(self.costs.items())]
         return [
-            math.log((cost2 + FLOORS[name]) / (cost1 + FLOORS[name])) / math.log(size2 / size1)
+            math.log((cost2 + floor) / (cost1 + floor)) / math.log(size2 / size1)
             for (size1, cost1), (size2, cost2) in pairwise(points)
         ]
 

@@ -184,8 +184,8 @@ def state(site: Site) -> Iterator[Call]:
     yield call
 
 
-def page(path: str, growth: float = 1.0, *, is_counted: bool = True, **query: Any) -> Step:
-    """Return the step that shows a page of the dashboard, read anew."""
+def page(path: str, growth: float = 1.0, **query: Any) -> Step:
+    """Return the step that shows a page of the dashboard, read anew; other threads read for it too."""
 
     @contextmanager
     def opened(site: Site) -> Iterator[Call]:
@@ -207,7 +207,7 @@ def page(path: str, growth: float = 1.0, *, is_counted: bool = True, **query: An
         "call",
         opened,
         growth,
-        is_counted=is_counted,
+        is_counted=False,
         is_read=True,
     )
 
@@ -221,14 +221,14 @@ DUTIES = (
     opened_by("notifier, a round", notifier),
     statement("notifier, its list of queues", "select * from sluice.notifier_queues()"),
     opened_by("ticker, a pass", ticker),
-    opened_by("maintenance, a round", maintenance),
+    opened_by("maintenance, a round", maintenance, is_counted=False),  # of what is due
     *(
         statement(f"sluice.{task.partition('(')[0]}", f"select * from sluice.{task}")
         for task in TASKS
     ),
-    opened_by("samples, all", samples, calls=1),
+    opened_by("samples, all", samples, calls=1, is_counted=False),  # of what is due
     opened_by("doctor", doctor, calls=1, is_read=True),
     opened_by("metrics", metrics, is_read=True),
     opened_by("status", state, is_read=True),
-    page("/", is_counted=False),  # the checks of doctor run in another thread
+    page("/"),
 )

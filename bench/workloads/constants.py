@@ -51,6 +51,7 @@ class Flow:
         prepare: Called before, with the connection, the payload and the number of messages.
         call: Called repeatedly with the connection, the payload and `qty`.
         relation: Returns the relation whose size grows by the calls; None: none does.
+        is_log: True if the calls are those of an event log.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Flow:
     prepare: Callable[[Connection, str, int], None]
     call: Callable[[Connection, str, int], None]
     relation: Callable[[Connection], str] | None = None
+    is_log: bool = False
 
 
 @dataclass(frozen=True)
@@ -181,10 +183,10 @@ FLOWS = {
         Flow(
             "read and archive, 100 per call", 100, fill_queue, completing("archive"), archive_table
         ),
-        Flow("insert_event, 1 per call", 1, nothing, insert_event, event_table),
-        Flow("insert_events, 100 per call", 100, nothing, insert_events, event_table),
-        Flow(f"batch of {BATCH:,} events to one consumer", BATCH, fill_log, consume),
-        Flow("claim and acknowledge, 100 per call", 100, fill_group, acknowledge),
+        Flow("insert_event, 1 per call", 1, nothing, insert_event, event_table, is_log=True),
+        Flow("insert_events, 100 per call", 100, nothing, insert_events, event_table, is_log=True),
+        Flow(f"batch of {BATCH:,} events to one consumer", BATCH, fill_log, consume, is_log=True),
+        Flow("claim and acknowledge, 100 per call", 100, fill_group, acknowledge, is_log=True),
     )
 }
 WORKER, WAKEUP = "worker with a no-op handler", "worker that each message wakes up"
@@ -227,9 +229,8 @@ def run(place: Place, flow: Flow, payload: str) -> dict[str, float]:
     connection.prepare_threshold = 1
     messages = max(OPTIONS["constant_messages"] // flow.qty, 2) * flow.qty
     warm = flow.qty * max(1, min(20, messages // flow.qty // 10))
-    is_log = flow.call in (insert_event, insert_events, consume, acknowledge)
     connection.execute(
-        "select pgq.create_queue(%s)" if is_log else "select pgmq.create(%s)", [NAME]
+        "select pgq.create_queue(%s)" if flow.is_log else "select pgmq.create(%s)", [NAME]
     )
     try:
         connection.execute("checkpoint")
@@ -242,7 +243,8 @@ def run(place: Place, flow: Flow, payload: str) -> dict[str, float]:
         after = spent(connection, flow)
     finally:
         connection.execute(
-            "select pgq.drop_queue(%s, true)" if is_log else "select pgmq.drop_queue(%s)", [NAME]
+            "select pgq.drop_queue(%s, true)" if flow.is_log else "select pgmq.drop_queue(%s)",
+            [NAME],
         )
     return {unit: messages / (after[unit] - before[unit]) for unit in after}
 
