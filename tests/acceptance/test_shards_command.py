@@ -119,8 +119,8 @@ def test_dashboard_switches_between_shards_and_lists_those_that_are_down(file):
         assert page.url.path == "/a/shards"
         text = page.text
         assert all(f'href="/{name}/"' in text for name in "abc")
-        assert "down" in text.rpartition('href="/c/"')[2].partition("</tr>")[0]
-        assert "up" in text.rpartition('href="/a/"')[2].partition("</tr>")[0]
+        assert ">down<" in text.rpartition('href="/c/"')[2].partition("</tr>")[0]
+        assert ">up<" in text.rpartition('href="/a/"')[2].partition("</tr>")[0]
         assert "parcels" in client.get("/a/queues").text
         assert 'href="/b/"' in client.get("/a/queues").text
         assert "parcels" not in client.get("/b/queues").text
