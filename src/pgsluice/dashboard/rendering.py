@@ -187,7 +187,7 @@ def when(moment: datetime | None, now: datetime) -> Markup:
 
 
 def duration(value: float | timedelta | None) -> str:
-    """Return a duration with its two largest units: `3 h 5 min`."""
+    """Return a duration with its largest unit and the next smaller one: `3 h 5 min`, `3 h`."""
     if value is None:
         return "\u2013"
     seconds = value.total_seconds() if isinstance(value, timedelta) else float(value)
@@ -197,10 +197,11 @@ def duration(value: float | timedelta | None) -> str:
         return f"{seconds:.3g} s" if seconds >= 0.001 else "0 s"
     whole, parts = round(seconds), []
     for unit_s, name in _UNITS:
+        is_second = bool(parts)
         count, whole = divmod(whole, unit_s)
         if count:
             parts.append(f"{count} {name}")
-        if len(parts) == 2:
+        if is_second:
             break
     return " ".join(parts)
 
