@@ -85,13 +85,16 @@ class Client:
         module: The module that declares it.
         node: Its declaration.
         methods: The source of each method, by name.
-        imports: Import statements that the methods need.
+        imports: Import statements that the methods need when they are defined.
+        types: Those of their annotations, which only type checkers need: most records of calls that a program never
+            makes would slow its start.
     """
 
     module: Module
     node: ast.ClassDef
     methods: dict[str, str] = field(default_factory=dict)
     imports: set[str] = field(default_factory=set)
+    types: set[str] = field(default_factory=set)
 
     @property
     def name(self) -> str:
@@ -138,10 +141,11 @@ class Client:
         names = [argument.arg for argument in _positional(function.args)]
         if names[: len(self.given)] != self.given:
             raise CallError(f"{where}: its first arguments are not {', '.join(self.given)}")
-        call = f"{module.name}.{function.name}({', '.join(self._passed(function.args))})"
+        passed = ", ".join(self._passed(function.args))
+        call = f"calls.{module.name}.{function.name}({passed})"
         result, body = _run(module, returns, call, where)
-        self.imports |= {f"from {CALLS} import {module.name}"}
-        self.imports |= set(module.imports([*_expressions(function.args), returns.slice]))
+        self.imports |= set(module.imports(_defaults(function.args)))
+        self.types |= set(module.imports([*_annotations(function.args), returns.slice]))
         self.methods[name] = _function(
             f"async def {name}",
             function.args,
@@ -173,13 +177,16 @@ class Client:
             body += f"self._name = {names}\n"
         made = _function("def __init__", init.args, 1, "None", module.docstring(init), body)
         imports = {
-            "from collections.abc import AsyncGenerator",
             "from contextlib import aclosing",
+            "from typing import TYPE_CHECKING",
+            "from pgsluice.client import calls",
             "from pgsluice.client._async.runner import AsyncRunner",
             *self.imports,
-            *module.imports(_expressions(init.args)),
+            # Containers of dependency injection resolve the annotations of constructors.
+            *module.imports([*_annotations(init.args), *_defaults(init.args)]),
             *([f"from {module_of_base} import {base}"] if base else []),
         }
+        types = {"from collections.abc import AsyncGenerator", *self.types} - imports
         about = textwrap.indent(module.docstring(self.node), " " * 4, _is_text)
         methods = [made, *(self.methods[name] for name in self.order)]
         functions = textwrap.indent("\n".join(methods), " " * 4, _is_text)
@@ -187,6 +194,8 @@ class Client:
         return (
             f"{NOTE}{head}"
             + "\n".join(sorted(imports))
+            + "\n\nif TYPE_CHECKING:\n"
+            + textwrap.indent("\n".join(sorted(types)), " " * 4)
             + f"\n\nclass {self.name}{f'({base})' if base else ''}:\n{about}\n\n{functions}"
         )
 
@@ -199,13 +208,15 @@ def _positional(arguments: ast.arguments) -> list[ast.arg]:
     return [*arguments.posonlyargs, *arguments.args]
 
 
-def _expressions(arguments: ast.arguments) -> list[ast.expr]:
+def _annotations(arguments: ast.arguments) -> list[ast.expr]:
     every = [*_positional(arguments), *arguments.kwonlyargs]
     if arguments.kwarg is not None:
         every.append(arguments.kwarg)
-    annotations = [argument.annotation for argument in every]
-    found = [*annotations, *arguments.defaults, *arguments.kw_defaults]
-    return [node for node in found if node is not None]
+    return [each.annotation for each in every if each.annotation is not None]
+
+
+def _defaults(arguments: ast.arguments) -> list[ast.expr]:
+    return [node for node in (*arguments.defaults, *arguments.kw_defaults) if node is not None]
 
 
 def _run(module: Module, returns: ast.Subscript, call: str, where: str) -> tuple[str, str]:

@@ -52,7 +52,7 @@ def synchronous(text: str) -> str:
 
 def formatted(text: str) -> str:
     """Return a module formatted as `make check` requires, without unused imports."""
-    for command in (["check", "--fix", "--select", "I,F401"], ["format"]):
+    for command in (["check", "--fix", "--select", "I,F401,TC005"], ["format"]):
         text = subprocess.run(
             [sys.executable, "-m", "ruff", "--quiet", *command, "-"],
             input=text,

@@ -21,6 +21,7 @@ from pgsluice.ops.doctor import diagnose
 from pgsluice.sessions import AsyncSluiceConnection, Session, SessionUse, SluiceConnection
 from pgsluice.worker import App, Context, Maintenance, SyncContext
 from pgsluice.worker.engine.claim import start_checks
+from pgsluice.worker.engine.connections.pooler import require_transactions
 from pgsluice.worker.engine.flow.worker import Worker
 from pgsluice.worker.upkeep.maintainer import Maintainer
 from support import rows, value
@@ -267,7 +268,7 @@ async def test_worker_and_maintenance_are_read_committed_behind_a_pooler_that_re
         )
     with pooling(database.url, servers_folder) as url:
         with pgsluice.connect(url, autocommit=True) as connection:
-            start_checks.require_transactions(connection)
+            require_transactions(connection)
             WorkQueue(connection).create("jobs")
             WorkQueue(connection).send("jobs", 1)
             log = EventLog(connection)

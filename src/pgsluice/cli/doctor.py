@@ -11,11 +11,11 @@ from functools import partial
 import click
 from rich.text import Text
 
+from pgsluice.cli.each_shard import errors_of, exit_if_down, of_each
 from pgsluice.cli.failures import hint
 from pgsluice.cli.main import EXIT_DIFFERENCE, EXIT_ERROR
 from pgsluice.cli.options import accepted_yes_option, dsn_or_shards_option, json_option
 from pgsluice.cli.printing import Terminal, echo, echo_json
-from pgsluice.cli.shards import errors_of, exit_if_down, of_each
 from pgsluice.client.sentences import counted
 from pgsluice.connection import Target, connect, resolve
 from pgsluice.errors import SluiceError

@@ -23,7 +23,7 @@ from pgsluice.errors import NotInstalledError
 from pgsluice.extras import require_packages
 from pgsluice.schema import installed_versions
 from pgsluice.worker import Maintainer, Maintenance, Pace, Ticker
-from pgsluice.worker.engine.claim.start_checks import require_transactions_of
+from pgsluice.worker.engine.connections.pooler import require_transactions_of
 
 
 @click.command(short_help="Run maintenance of queues and logs.")

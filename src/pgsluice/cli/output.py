@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from pgsluice.cli.main import EXIT_DIFFERENCE, EXIT_INTERRUPTED
@@ -97,6 +96,15 @@ def progress(title: str, total: Callable[[], int | None]) -> Iterator[Callable[[
         title: Label of the bar.
         total: Called only if the bar is shown, as it may cost a scan; returns None if the total is unknown.
     """
+    # Few commands have one, and importing it takes as long as psycopg's types.
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
     console = Terminal(stderr=True)
     columns = (
         TextColumn("{task.description}"),

@@ -20,6 +20,7 @@ from pgsluice.cli.clients import (
     send_texts,
     work_queue,
 )
+from pgsluice.cli.each_shard import errors_of, exit_if_down, of_each
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import (
     FreeText,
@@ -42,7 +43,6 @@ from pgsluice.cli.queue_partitions import partition_arguments, partition_options
 from pgsluice.cli.queue_settings import paused_queues, set_, show_
 from pgsluice.cli.queue_tail import tail
 from pgsluice.cli.queue_topics import topics
-from pgsluice.cli.shards import errors_of, exit_if_down, of_each
 from pgsluice.cli.types import Duration, Json
 from pgsluice.client import Operations, QueueMetrics, WorkQueue
 from pgsluice.client.headers import message_headers

@@ -1,29 +1,19 @@
-"""`pgsluice shards`: several databases that share the keys of messages; and commands that show all of them."""
+"""`pgsluice shards`: several databases that share the keys of messages."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
-from pgsluice.cli.failures import hint
-from pgsluice.cli.main import EXIT_ERROR
+from pgsluice.cli.each_shard import exit_if_down
 from pgsluice.cli.options import SHARDS_FILE, json_option
 from pgsluice.cli.output import show
 from pgsluice.cli.printing import echo
 from pgsluice.client import Operations
 from pgsluice.client.calls import moving
-from pgsluice.connection import Target, resolve
-from pgsluice.errors import SluiceError
 from pgsluice.ops.shards import Shard, apply, move, opened
 from pgsluice.shards import Shards
-
-Found = TypeVar("Found")
-
-_THREADS_MAX = 16
 
 _file_option = click.option(
     "--shards",
@@ -116,31 +106,3 @@ def move_(path: str, key: str, to: str) -> None:
 
 def _say(line: str) -> None:
     echo(line, err=True)
-
-
-def of_each(
-    shards: Shards, read: Callable[[Target], Found]
-) -> list[tuple[str, Found | SluiceError]]:
-    """Read from all shards at the same time; an error stands for a shard that is down."""
-
-    def of_one(name: str) -> Found | SluiceError:
-        try:
-            return read(resolve(shards.dsn(name), start_embedded=False))
-        except SluiceError as error:
-            return error
-
-    with ThreadPoolExecutor(max_workers=min(len(shards.names), _THREADS_MAX)) as threads:
-        return list(zip(shards.names, threads.map(of_one, shards.names), strict=True))
-
-
-def errors_of(found: list[tuple[str, Any | SluiceError]]) -> list[tuple[str, SluiceError]]:
-    """Return the shards that are down, with the reason."""
-    return [(name, one) for name, one in found if isinstance(one, SluiceError)]
-
-
-def exit_if_down(errors: list[tuple[str, SluiceError]]) -> None:
-    """Name the shards that are down and exit with 3, if there are any."""
-    for name, error in errors:
-        echo(f"shard {name} is down: {hint(error)}", err=True)
-    if errors:
-        sys.exit(EXIT_ERROR)

@@ -10,11 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 from pgsluice import schema
+from pgsluice.cli.each_shard import errors_of, exit_if_down, of_each
 from pgsluice.cli.failures import hint
 from pgsluice.cli.options import dsn_or_shards_option, json_option
 from pgsluice.cli.printing import Terminal, cell, echo, echo_json
 from pgsluice.cli.queue_settings import paused_queues
-from pgsluice.cli.shards import errors_of, exit_if_down, of_each
 from pgsluice.client import EventLog, Operations, TableQueue, WorkQueue
 from pgsluice.connection import Target, connect, resolve
 from pgsluice.errors import (
@@ -25,7 +25,7 @@ from pgsluice.errors import (
     SluiceError,
 )
 from pgsluice.shards import Shards
-from pgsluice.worker.engine.claim.start_checks import require_transactions
+from pgsluice.worker.engine.connections.pooler import require_transactions
 
 
 def _failures(connection: psycopg.Connection[Any]) -> list[str]:

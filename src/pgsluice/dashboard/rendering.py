@@ -195,7 +195,8 @@ def duration(value: float | timedelta | None) -> str:
         return f"\u2212{duration(-seconds)}"
     if seconds < 10:
         return f"{seconds:.3g} s" if seconds >= 0.001 else "0 s"
-    whole, parts = round(seconds), []
+    parts: list[str] = []
+    whole = round(seconds)
     for unit_s, name in _UNITS:
         is_second = bool(parts)
         count, whole = divmod(whole, unit_s)

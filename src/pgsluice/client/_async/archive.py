@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING
 
+from pgsluice.client import calls
 from pgsluice.client._async.runner import AsyncRunner
-from pgsluice.client.calls import archives, partitions
-from pgsluice.client.records import Export, Replay, Replayed, ReplayStep
 from pgsluice.client.sources import AsyncConnectable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+    from typing import Any
+
+    from pgsluice.client.records import Export, Replay, Replayed, ReplayStep
 
 
 class AsyncArchive:
@@ -37,7 +41,7 @@ class AsyncArchive:
 
         Source: `sluice.list_exports`.
         """
-        return await self._runner.run(archives.list_exports())
+        return await self._runner.run(calls.archives.list_exports())
 
     async def drop_export(self, queue_name: str, export_name: str) -> bool:
         """Drop an export, so that the archive no longer keeps messages for it; the lake table is not changed.
@@ -47,7 +51,7 @@ class AsyncArchive:
 
         Source: `sluice.drop_export`.
         """
-        return await self._runner.run(archives.drop_export(queue_name, export_name))
+        return await self._runner.run(calls.archives.drop_export(queue_name, export_name))
 
     async def replay(
         self, queue_name: str, msg_ids: Sequence[int], *, target_queue_name: str | None = None
@@ -72,7 +76,7 @@ class AsyncArchive:
         Source: `sluice.replay`.
         """
         return await self._runner.run(
-            archives.replay(queue_name, msg_ids, target_queue_name=target_queue_name)
+            calls.archives.replay(queue_name, msg_ids, target_queue_name=target_queue_name)
         )
 
     async def start_replay(
@@ -108,7 +112,7 @@ class AsyncArchive:
         Source: `sluice.start_replay`.
         """
         return await self._runner.run(
-            archives.start_replay(
+            calls.archives.start_replay(
                 queue_name,
                 target_queue_name=target_queue_name,
                 conditional=conditional,
@@ -134,14 +138,14 @@ class AsyncArchive:
 
         Source: `sluice.continue_replay`.
         """
-        return await self._runner.run(archives.continue_replay(replay_id, qty=qty))
+        return await self._runner.run(calls.archives.continue_replay(replay_id, qty=qty))
 
     async def list_replays(self) -> list[Replay]:
         """Return every replay, running or finished, earliest first.
 
         Source: `sluice.list_replays`.
         """
-        return await self._runner.run(archives.list_replays())
+        return await self._runner.run(calls.archives.list_replays())
 
     async def convert_archive_partitioned(
         self,
@@ -169,7 +173,7 @@ class AsyncArchive:
         Source: PGMQ 1.13.0 `pgmq.convert_archive_partitioned`; differences in sql/pgmq/README.md.
         """
         await self._runner.run(
-            partitions.convert_archive_partitioned(
+            calls.partitions.convert_archive_partitioned(
                 table_name, partition_interval, retention_interval, leading_partition
             )
         )

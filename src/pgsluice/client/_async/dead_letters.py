@@ -3,20 +3,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import timedelta
-from typing import Unpack
+from typing import TYPE_CHECKING
 
+from pgsluice.client import calls
 from pgsluice.client._async.runner import AsyncRunner
-from pgsluice.client.calls import dead_letters
-from pgsluice.client.dead_letter_records import (
-    DeadLetter,
-    DeadLetterFilter,
-    DeadLetterGroup,
-    FoundDeadLetters,
-    Redriven,
-)
 from pgsluice.client.sources import AsyncConnectable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import timedelta
+    from typing import Unpack
+
+    from pgsluice.client.dead_letter_records import (
+        DeadLetter,
+        DeadLetterFilter,
+        DeadLetterGroup,
+        FoundDeadLetters,
+        Redriven,
+    )
 
 
 class AsyncDeadLetters:
@@ -68,7 +72,7 @@ class AsyncDeadLetters:
         Source: `sluice.list_dead_letters`.
         """
         return await self._runner.run(
-            dead_letters.browse(
+            calls.dead_letters.browse(
                 *self._name,
                 after_dead_letter_id=after_dead_letter_id,
                 qty=qty,
@@ -88,7 +92,7 @@ class AsyncDeadLetters:
 
         Source: `sluice.count_dead_letters`.
         """
-        return await self._runner.run(dead_letters.count(*self._name, **matching))
+        return await self._runner.run(calls.dead_letters.count(*self._name, **matching))
 
     async def search(
         self,
@@ -116,7 +120,7 @@ class AsyncDeadLetters:
         Source: `sluice.list_dead_letters`.
         """
         return await self._runner.run(
-            dead_letters.search(
+            calls.dead_letters.search(
                 *self._name,
                 before_dead_letter_id=before_dead_letter_id,
                 qty=qty,
@@ -137,7 +141,7 @@ class AsyncDeadLetters:
 
         Source: `sluice.group_dead_letters`.
         """
-        return await self._runner.run(dead_letters.group_by_error(*self._name, qty=qty))
+        return await self._runner.run(calls.dead_letters.group_by_error(*self._name, qty=qty))
 
     async def redrive(
         self, dead_letter_ids: Sequence[int], *, target_queue_name: str | None = None
@@ -165,7 +169,9 @@ class AsyncDeadLetters:
         Source: `sluice.redrive`.
         """
         return await self._runner.run(
-            dead_letters.redrive(*self._name, dead_letter_ids, target_queue_name=target_queue_name)
+            calls.dead_letters.redrive(
+                *self._name, dead_letter_ids, target_queue_name=target_queue_name
+            )
         )
 
     async def redrive_matching(
@@ -198,7 +204,7 @@ class AsyncDeadLetters:
         Source: `sluice.redrive`.
         """
         return await self._runner.run(
-            dead_letters.redrive_matching(
+            calls.dead_letters.redrive_matching(
                 *self._name,
                 target_queue_name=target_queue_name,
                 after_dead_letter_id=after_dead_letter_id,
@@ -230,7 +236,7 @@ class AsyncDeadLetters:
         Source: `sluice.purge_dead_letters`.
         """
         return await self._runner.run(
-            dead_letters.purge(
+            calls.dead_letters.purge(
                 *self._name, older_than=older_than, dead_letter_ids=dead_letter_ids, qty=qty
             )
         )

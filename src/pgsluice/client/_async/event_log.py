@@ -3,50 +3,42 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from datetime import datetime, timedelta
-from typing import Any, Unpack
+from typing import TYPE_CHECKING
 
+from pgsluice.client import calls
 from pgsluice.client._async.runner import AsyncRunner
-from pgsluice.client.calls import (
-    captures,
-    dead_letters,
-    delayed,
-    explain,
-    logs,
-    pgq,
-    pgq_coop,
-    pipelines,
-    producing,
-    settings,
-    share_groups,
-)
-from pgsluice.client.dead_letter_records import FailedEvent
-from pgsluice.client.explain_records import ExplainedFact
-from pgsluice.client.group_records import GroupInfo
-from pgsluice.client.log_records import (
-    BatchInfo,
-    BrowsedEvent,
-    Capture,
-    CaptureProblem,
-    ConsumerInfo,
-    ConsumerState,
-    DelayedEvent,
-    Event,
-    EventPosition,
-    LogInfo,
-    LogState,
-    LogTick,
-    NewEvent,
-    OpenBatch,
-    PipelineState,
-    RestoredLog,
-    RotationStep,
-    Segment,
-)
-from pgsluice.client.settings_records import Change, LogOptions, LogSettings
 from pgsluice.client.sources import AsyncConnectable
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+    from datetime import datetime, timedelta
+    from typing import Any, Unpack
+
+    from pgsluice.client.dead_letter_records import FailedEvent
+    from pgsluice.client.explain_records import ExplainedFact
+    from pgsluice.client.group_records import GroupInfo
+    from pgsluice.client.log_records import (
+        BatchInfo,
+        BrowsedEvent,
+        Capture,
+        CaptureProblem,
+        ConsumerInfo,
+        ConsumerState,
+        DelayedEvent,
+        Event,
+        EventPosition,
+        LogInfo,
+        LogState,
+        LogTick,
+        NewEvent,
+        OpenBatch,
+        PipelineState,
+        RestoredLog,
+        RotationStep,
+        Segment,
+    )
+    from pgsluice.client.settings_records import Change, LogOptions, LogSettings
 
 
 class AsyncEventLog:
@@ -72,7 +64,7 @@ class AsyncEventLog:
 
         Source: PgQ 3.5.2 `pgq.create_queue`.
         """
-        return await self._runner.run(pgq.create_queue(log_name))
+        return await self._runner.run(calls.pgq.create_queue(log_name))
 
     async def insert_event(
         self,
@@ -104,7 +96,7 @@ class AsyncEventLog:
         Source: PgQ 3.5.2 `pgq.insert_event`.
         """
         return await self._runner.run(
-            pgq.insert_event(
+            calls.pgq.insert_event(
                 log_name,
                 ev_type,
                 ev_data,
@@ -132,7 +124,7 @@ class AsyncEventLog:
 
         Source: `sluice.insert_events`.
         """
-        return await self._runner.run(producing.insert_events(log_name, events))
+        return await self._runner.run(calls.producing.insert_events(log_name, events))
 
     async def insert_many(self, log_name: str, events: Iterable[NewEvent]) -> int:
         """Append any number of events, by COPY if there are many.
@@ -156,7 +148,7 @@ class AsyncEventLog:
 
         Source: `sluice.insert_events` and `pgq.current_event_table`.
         """
-        return await self._runner.run_or_copy(producing.insert_many(log_name, events))
+        return await self._runner.run_or_copy(calls.producing.insert_many(log_name, events))
 
     async def insert_delayed_event(
         self,
@@ -196,7 +188,7 @@ class AsyncEventLog:
         Source: `sluice.insert_event`.
         """
         return await self._runner.run(
-            delayed.insert_delayed_event(
+            calls.delayed.insert_delayed_event(
                 log_name,
                 ev_type,
                 ev_data,
@@ -219,7 +211,7 @@ class AsyncEventLog:
 
         Source: PgQ 3.5.2 `pgq.register_consumer`.
         """
-        return await self._runner.run(pgq.register_consumer(log_name, consumer_name))
+        return await self._runner.run(calls.pgq.register_consumer(log_name, consumer_name))
 
     async def next_batch(self, log_name: str, consumer_name: str) -> int | None:
         """Open the consumer's next batch, or return its open batch.
@@ -233,7 +225,7 @@ class AsyncEventLog:
 
         Source: PgQ 3.5.2 `pgq.next_batch`.
         """
-        return await self._runner.run(pgq.next_batch(log_name, consumer_name))
+        return await self._runner.run(calls.pgq.next_batch(log_name, consumer_name))
 
     async def get_batch_events(self, batch_id: int) -> list[Event]:
         """Return the events of an open batch, by ev_id; the same ones until the batch is finished.
@@ -245,7 +237,7 @@ class AsyncEventLog:
 
         Source: PgQ 3.5.2 `pgq.get_batch_events`.
         """
-        return await self._runner.run(pgq.get_batch_events(batch_id))
+        return await self._runner.run(calls.pgq.get_batch_events(batch_id))
 
     async def finish_batch(self, batch_id: int) -> bool:
         """Finish a batch: move the consumer's position past its events.
@@ -260,7 +252,7 @@ class AsyncEventLog:
 
         Source: PgQ 3.5.2 `pgq.finish_batch`.
         """
-        return await self._runner.run(pgq.finish_batch(batch_id))
+        return await self._runner.run(calls.pgq.finish_batch(batch_id))
 
     async def event_retry(self, batch_id: int, ev_id: int, retry_after: int | datetime) -> bool:
         """Schedule a retry of one event of an open batch; it is redelivered in a later batch, only to this consumer.
@@ -279,7 +271,7 @@ class AsyncEventLog:
 
         Source: PgQ 3.5.2 `pgq.event_retry`. For many events, use `retry`, which costs far less.
         """
-        return await self._runner.run(pgq.event_retry(batch_id, ev_id, retry_after))
+        return await self._runner.run(calls.pgq.event_retry(batch_id, ev_id, retry_after))
 
     async def batch_retry(self, batch_id: int, retry_seconds: int) -> int:
         """Schedule a retry of all events of an open batch.
@@ -296,7 +288,7 @@ class AsyncEventLog:
 
         Source: PgQ 3.5.2 `pgq.batch_retry`.
         """
-        return await self._runner.run(pgq.batch_retry(batch_id, retry_seconds))
+        return await self._runner.run(calls.pgq.batch_retry(batch_id, retry_seconds))
 
     async def unregister_consumer(self, log_name: str, consumer_name: str) -> int:
         """Unregister a consumer and its subconsumers, and drop their positions.
@@ -306,14 +298,14 @@ class AsyncEventLog:
 
         Source: PgQ 3.5.2 `pgq.unregister_consumer`.
         """
-        return await self._runner.run(pgq.unregister_consumer(log_name, consumer_name))
+        return await self._runner.run(calls.pgq.unregister_consumer(log_name, consumer_name))
 
     async def get_queue_info(self, log_name: str | None = None) -> list[LogInfo]:
         """Return the settings and state of one log, or of all, by name.
 
         Source: PgQ 3.5.2 `pgq.get_queue_info`.
         """
-        return await self._runner.run(pgq.get_queue_info(log_name))
+        return await self._runner.run(calls.pgq.get_queue_info(log_name))
 
     async def get_consumer_info(
         self, log_name: str | None = None, consumer_name: str | None = None
@@ -322,7 +314,7 @@ class AsyncEventLog:
 
         Source: PgQ 3.5.2 `pgq.get_consumer_info`.
         """
-        return await self._runner.run(pgq.get_consumer_info(log_name, consumer_name))
+        return await self._runner.run(calls.pgq.get_consumer_info(log_name, consumer_name))
 
     async def drop(self, log_name: str, *, force: bool = False) -> None:
         """Drop an event log with its events.
@@ -337,7 +329,7 @@ class AsyncEventLog:
 
         Source: PgQ 3.5.2 `pgq.drop_queue`.
         """
-        await self._runner.run(pgq.drop_queue(log_name, force=force))
+        await self._runner.run(calls.pgq.drop_queue(log_name, force=force))
 
     async def set_log_options(self, log_name: str, **options: Unpack[LogOptions]) -> Change:
         """Change the given options of a log; the others keep their values.
@@ -355,7 +347,7 @@ class AsyncEventLog:
 
         Source: `sluice.set_log_options`.
         """
-        return await self._runner.run(settings.set_log_options(log_name, **options))
+        return await self._runner.run(calls.settings.set_log_options(log_name, **options))
 
     async def log_options(self, log_name: str) -> LogSettings:
         """Return the options of a log.
@@ -365,14 +357,14 @@ class AsyncEventLog:
 
         Source: `sluice.log_options`.
         """
-        return await self._runner.run(settings.log_options(log_name))
+        return await self._runner.run(calls.settings.log_options(log_name))
 
     async def list_log_options(self) -> list[LogSettings]:
         """Return the options of all logs, by name.
 
         Source: `sluice.log_options`.
         """
-        return await self._runner.run(settings.list_log_options())
+        return await self._runner.run(calls.settings.list_log_options())
 
     async def capture(
         self, source_table: str, log_name: str, options: Mapping[str, Any] | None = None
@@ -401,7 +393,7 @@ class AsyncEventLog:
 
         Source: `sluice.capture`.
         """
-        await self._runner.run(captures.capture(source_table, log_name, options))
+        await self._runner.run(calls.captures.capture(source_table, log_name, options))
 
     async def drop_capture(self, source_table: str, log_name: str) -> bool:
         """Stop capturing a table into a log; its events stay in the log.
@@ -418,14 +410,14 @@ class AsyncEventLog:
 
         Source: `sluice.drop_capture`.
         """
-        return await self._runner.run(captures.drop_capture(source_table, log_name))
+        return await self._runner.run(calls.captures.drop_capture(source_table, log_name))
 
     async def list_captures(self, log_name: str | None = None) -> list[Capture]:
         """Return the captured tables of one log, or of all, by log and table.
 
         Source: `sluice.list_captures`.
         """
-        return await self._runner.run(captures.list_captures(log_name))
+        return await self._runner.run(calls.captures.list_captures(log_name))
 
     async def list_capture_problems(self, log_name: str | None = None) -> list[CaptureProblem]:
         """Return why changes of captured tables are not captured or differ from what readers know, of one log or all.
@@ -434,7 +426,7 @@ class AsyncEventLog:
 
         Source: `sluice.list_capture_problems`.
         """
-        return await self._runner.run(captures.list_capture_problems(log_name))
+        return await self._runner.run(calls.captures.list_capture_problems(log_name))
 
     async def capture_snapshot(
         self,
@@ -470,7 +462,7 @@ class AsyncEventLog:
         and changes.
         """
         return await self._runner.run(
-            captures.capture_snapshot(source_table, log_name, after_key=after_key, qty=qty)
+            calls.captures.capture_snapshot(source_table, log_name, after_key=after_key, qty=qty)
         )
 
     async def reject_events(
@@ -493,7 +485,9 @@ class AsyncEventLog:
 
         Source: `sluice.reject`.
         """
-        return await self._runner.run(dead_letters.reject_events(batch_id, failures, worker=worker))
+        return await self._runner.run(
+            calls.dead_letters.reject_events(batch_id, failures, worker=worker)
+        )
 
     async def list_delayed(
         self,
@@ -522,7 +516,7 @@ class AsyncEventLog:
         Source: `sluice.list_delayed`.
         """
         return await self._runner.run(
-            delayed.list_delayed(
+            calls.delayed.list_delayed(
                 log_name, qty=qty, after_due_at=after_due_at, after_delayed_id=after_delayed_id
             )
         )
@@ -535,7 +529,7 @@ class AsyncEventLog:
 
         Source: `sluice.count_delayed`.
         """
-        return await self._runner.run(delayed.count_delayed(log_name))
+        return await self._runner.run(calls.delayed.count_delayed(log_name))
 
     async def explain_log(self, log_name: str) -> list[ExplainedFact]:
         """Explain a log: its newest event and tick, and which consumers are behind, and why.
@@ -545,7 +539,7 @@ class AsyncEventLog:
 
         Source: `sluice.explain_log`.
         """
-        return await self._runner.run(explain.explain_log(log_name))
+        return await self._runner.run(calls.explain.explain_log(log_name))
 
     async def explain_event(self, log_name: str, ev_id: int) -> list[ExplainedFact]:
         """Explain an event: for each consumer and share group, whether it has finished the event, and if not, why.
@@ -559,7 +553,7 @@ class AsyncEventLog:
 
         Source: `sluice.explain_event`.
         """
-        return await self._runner.run(explain.explain_event(log_name, ev_id))
+        return await self._runner.run(calls.explain.explain_event(log_name, ev_id))
 
     async def explain_consumer(self, log_name: str, consumer_name: str) -> list[ExplainedFact]:
         """Explain a consumer: its position, and why it has not read the newest events.
@@ -574,7 +568,7 @@ class AsyncEventLog:
 
         Source: `sluice.explain_consumer`.
         """
-        return await self._runner.run(explain.explain_consumer(log_name, consumer_name))
+        return await self._runner.run(calls.explain.explain_consumer(log_name, consumer_name))
 
     async def hold_batch(self, batch_id: int) -> None:
         """Lock an open batch against other sessions until the end of this transaction. Never waits.
@@ -588,7 +582,7 @@ class AsyncEventLog:
 
         Source: `sluice.hold_batch`.
         """
-        await self._runner.run(logs.hold_batch(batch_id))
+        await self._runner.run(calls.logs.hold_batch(batch_id))
 
     async def stream_batch_events(
         self, batch_id: int, *, after_ev_id: int | None = None, fetch_qty: int = 1000
@@ -609,7 +603,9 @@ class AsyncEventLog:
 
         Source: `sluice.batch_query`, which returns the query.
         """
-        stream = logs.stream_batch_events(batch_id, after_ev_id=after_ev_id, fetch_qty=fetch_qty)
+        stream = calls.logs.stream_batch_events(
+            batch_id, after_ev_id=after_ev_id, fetch_qty=fetch_qty
+        )
         async with aclosing(self._runner.stream(stream.query, stream.fetch_qty)) as pages:
             async for page in pages:
                 for row in page:
@@ -636,7 +632,7 @@ class AsyncEventLog:
 
         Source: `sluice.get_batch_page`.
         """
-        return await self._runner.run(logs.get_batch_page(batch_id, after_ev_id, qty))
+        return await self._runner.run(calls.logs.get_batch_page(batch_id, after_ev_id, qty))
 
     async def retry(self, batch_id: int, ev_ids: Sequence[int], *, delay: timedelta) -> int:
         """Schedule a retry of events of an open batch, in one statement.
@@ -655,7 +651,7 @@ class AsyncEventLog:
 
         Source: `sluice.retry`.
         """
-        return await self._runner.run(logs.retry(batch_id, ev_ids, delay=delay))
+        return await self._runner.run(calls.logs.retry(batch_id, ev_ids, delay=delay))
 
     async def tick(self) -> list[LogTick]:
         """Tick every log with new events, regardless of its ticker settings.
@@ -668,7 +664,7 @@ class AsyncEventLog:
 
         Source: `sluice.tick`.
         """
-        return await self._runner.run(logs.tick())
+        return await self._runner.run(calls.logs.tick())
 
     async def rotate(self, log_name: str | None = None) -> list[RotationStep]:
         """Rotate logs: switch to the next segment when due, and reclaim segments that no consumer needs.
@@ -686,7 +682,7 @@ class AsyncEventLog:
 
         Source: `sluice.rotate`.
         """
-        return await self._runner.run(logs.rotate(log_name))
+        return await self._runner.run(calls.logs.rotate(log_name))
 
     async def list_segments(self, log_name: str) -> list[Segment]:
         """Return the segments of a log, by number, with their size and the consumers that need them.
@@ -696,14 +692,14 @@ class AsyncEventLog:
 
         Source: `sluice.list_segments`.
         """
-        return await self._runner.run(logs.list_segments(log_name))
+        return await self._runner.run(calls.logs.list_segments(log_name))
 
     async def list_consumers(self, log_name: str | None = None) -> list[ConsumerState]:
         """Return the lag of consumers and the storage they pin, by log and name; None means all logs.
 
         Source: `sluice.list_consumers`.
         """
-        return await self._runner.run(logs.list_consumers(log_name))
+        return await self._runner.run(calls.logs.list_consumers(log_name))
 
     async def browse_events(
         self,
@@ -739,7 +735,7 @@ class AsyncEventLog:
         Source: `sluice.browse_events`.
         """
         return await self._runner.run(
-            logs.browse_events(
+            calls.logs.browse_events(
                 log_name,
                 from_ev_txid=from_ev_txid,
                 from_ev_id=from_ev_id,
@@ -768,7 +764,7 @@ class AsyncEventLog:
 
         Source: `sluice.event_position`.
         """
-        return await self._runner.run(logs.event_position(log_name, of_ev_id, moment=moment))
+        return await self._runner.run(calls.logs.event_position(log_name, of_ev_id, moment=moment))
 
     async def list_log_states(
         self, *, after_name: str = "", qty: int = 1000, search: str = ""
@@ -783,7 +779,7 @@ class AsyncEventLog:
         Source: `sluice.list_log_states`.
         """
         return await self._runner.run(
-            logs.list_log_states(after_name=after_name, qty=qty, search=search)
+            calls.logs.list_log_states(after_name=after_name, qty=qty, search=search)
         )
 
     async def after_restore(self, log_name: str | None = None) -> list[RestoredLog]:
@@ -804,7 +800,7 @@ class AsyncEventLog:
 
         Source: `sluice.after_restore`.
         """
-        return await self._runner.run(logs.after_restore(log_name))
+        return await self._runner.run(calls.logs.after_restore(log_name))
 
     async def log_tick(self, log_name: str) -> int:
         """Tick one log now if it has new events, regardless of its ticker settings.
@@ -818,7 +814,7 @@ class AsyncEventLog:
 
         Source: `sluice.log_tick`.
         """
-        return await self._runner.run(logs.log_tick(log_name))
+        return await self._runner.run(calls.logs.log_tick(log_name))
 
     async def listen_log(self, log_name: str) -> str:
         """Listen for ticks of a log in this session, from the commit on; needs a connection instead of a pool.
@@ -831,14 +827,14 @@ class AsyncEventLog:
 
         Source: `sluice.listen`.
         """
-        return await self._runner.run(logs.listen_log(log_name))
+        return await self._runner.run(calls.logs.listen_log(log_name))
 
     async def unlisten_log(self, log_name: str) -> None:
         """Stop listening for ticks of a log.
 
         Source: `sluice.unlisten`.
         """
-        await self._runner.run(logs.unlisten_log(log_name))
+        await self._runner.run(calls.logs.unlisten_log(log_name))
 
     async def set_queue_config(self, log_name: str, param_name: str, param_value: str) -> None:
         """Change a setting of a log.
@@ -856,7 +852,7 @@ class AsyncEventLog:
 
         Source: PgQ 3.5.2 `pgq.set_queue_config`.
         """
-        await self._runner.run(pgq.set_queue_config(log_name, param_name, param_value))
+        await self._runner.run(calls.pgq.set_queue_config(log_name, param_name, param_value))
 
     async def current_event_table(self, log_name: str) -> str:
         """Return the table that currently receives events, for a COPY in the same transaction.
@@ -867,7 +863,7 @@ class AsyncEventLog:
 
         Source: PgQ 3.5.2 `pgq.current_event_table`; differences in sql/pgq/README.md.
         """
-        return await self._runner.run(pgq.current_event_table(log_name))
+        return await self._runner.run(calls.pgq.current_event_table(log_name))
 
     async def register_consumer_at(self, log_name: str, consumer_name: str, tick_pos: int) -> bool:
         """Register a consumer at a tick, or move it there and close its open batch.
@@ -886,7 +882,9 @@ class AsyncEventLog:
 
         Source: PgQ 3.5.2 `pgq.register_consumer_at`.
         """
-        return await self._runner.run(pgq.register_consumer_at(log_name, consumer_name, tick_pos))
+        return await self._runner.run(
+            calls.pgq.register_consumer_at(log_name, consumer_name, tick_pos)
+        )
 
     async def ticker(self, log_name: str) -> int | None:
         """Tick one log if a tick is due. Safe to call from any number of processes.
@@ -900,7 +898,7 @@ class AsyncEventLog:
 
         Source: PgQ 3.5.2 `pgq.ticker`; differences in sql/pgq/README.md.
         """
-        return await self._runner.run(pgq.ticker(log_name))
+        return await self._runner.run(calls.pgq.ticker(log_name))
 
     async def ticker_all(self) -> int:
         """Tick every log whose tick is due.
@@ -910,7 +908,7 @@ class AsyncEventLog:
 
         Source: PgQ 3.5.2 `pgq.ticker`.
         """
-        return await self._runner.run(pgq.ticker_all())
+        return await self._runner.run(calls.pgq.ticker_all())
 
     async def ticker_external(
         self, log_name: str, tick_id: int, orig_timestamp: datetime, event_seq: int
@@ -932,7 +930,7 @@ class AsyncEventLog:
         Source: PgQ 3.5.2 `pgq.ticker`.
         """
         return await self._runner.run(
-            pgq.ticker_external(log_name, tick_id, orig_timestamp, event_seq)
+            calls.pgq.ticker_external(log_name, tick_id, orig_timestamp, event_seq)
         )
 
     async def force_tick(self, log_name: str) -> int | None:
@@ -943,7 +941,7 @@ class AsyncEventLog:
 
         Source: PgQ 3.5.2 `pgq.force_tick`.
         """
-        return await self._runner.run(pgq.force_tick(log_name))
+        return await self._runner.run(calls.pgq.force_tick(log_name))
 
     async def maint_retry_events(self) -> int:
         """Move events whose retry is due back into their logs.
@@ -953,7 +951,7 @@ class AsyncEventLog:
 
         Source: PgQ 3.5.2 `pgq.maint_retry_events`.
         """
-        return await self._runner.run(pgq.maint_retry_events())
+        return await self._runner.run(calls.pgq.maint_retry_events())
 
     async def next_batch_info(self, log_name: str, consumer_name: str) -> OpenBatch | None:
         """Open the consumer's next batch as `next_batch` does, and return it with its ticks.
@@ -964,7 +962,7 @@ class AsyncEventLog:
 
         Source: PgQ 3.5.2 `pgq.next_batch_info`.
         """
-        return await self._runner.run(pgq.next_batch_info(log_name, consumer_name))
+        return await self._runner.run(calls.pgq.next_batch_info(log_name, consumer_name))
 
     async def next_batch_custom(
         self,
@@ -994,7 +992,7 @@ class AsyncEventLog:
         Source: PgQ 3.5.2 `pgq.next_batch_custom`.
         """
         return await self._runner.run(
-            pgq.next_batch_custom(
+            calls.pgq.next_batch_custom(
                 log_name,
                 consumer_name,
                 min_lag=min_lag,
@@ -1008,14 +1006,14 @@ class AsyncEventLog:
 
         Source: PgQ 3.5.2 `pgq.get_batch_info`.
         """
-        return await self._runner.run(pgq.get_batch_info(batch_id))
+        return await self._runner.run(calls.pgq.get_batch_info(batch_id))
 
     async def version(self) -> str:
         """Return the version of PgQ's interface followed by our own; it starts with `3.5`.
 
         Source: PgQ 3.5.2 `pgq.version`.
         """
-        return await self._runner.run(pgq.version())
+        return await self._runner.run(calls.pgq.version())
 
     async def register_subconsumer(
         self, log_name: str, consumer_name: str, subconsumer_name: str
@@ -1031,7 +1029,7 @@ class AsyncEventLog:
         Source: pgq-coop 3.4 `pgq_coop.register_subconsumer`.
         """
         return await self._runner.run(
-            pgq_coop.register_subconsumer(log_name, consumer_name, subconsumer_name)
+            calls.pgq_coop.register_subconsumer(log_name, consumer_name, subconsumer_name)
         )
 
     async def unregister_subconsumer(
@@ -1054,7 +1052,7 @@ class AsyncEventLog:
         Source: pgq-coop 3.4 `pgq_coop.unregister_subconsumer`.
         """
         return await self._runner.run(
-            pgq_coop.unregister_subconsumer(
+            calls.pgq_coop.unregister_subconsumer(
                 log_name, consumer_name, subconsumer_name, close_batch=close_batch
             )
         )
@@ -1082,7 +1080,7 @@ class AsyncEventLog:
         Source: pgq-coop 3.4 `pgq_coop.next_batch_custom`.
         """
         return await self._runner.run(
-            pgq_coop.next_batch_custom(
+            calls.pgq_coop.next_batch_custom(
                 log_name,
                 consumer_name,
                 subconsumer_name,
@@ -1119,7 +1117,7 @@ class AsyncEventLog:
         Source: pgq-coop 3.4 `pgq_coop.next_batch`; differences in sql/pgq/README.md.
         """
         return await self._runner.run(
-            pgq_coop.next_batch(
+            calls.pgq_coop.next_batch(
                 log_name, consumer_name, subconsumer_name, dead_interval=dead_interval
             )
         )
@@ -1132,14 +1130,14 @@ class AsyncEventLog:
 
         Source: pgq-coop 3.4 `pgq_coop.finish_batch`.
         """
-        return await self._runner.run(pgq_coop.finish_batch(batch_id))
+        return await self._runner.run(calls.pgq_coop.finish_batch(batch_id))
 
     async def list_pipelines(self) -> list[PipelineState]:
         """Return the pipelines from event logs into the lake, by log and consumer, with their progress and lag.
 
         Source: `sluice.list_pipelines`.
         """
-        return await self._runner.run(pipelines.list_pipelines())
+        return await self._runner.run(calls.pipelines.list_pipelines())
 
     async def list_groups(self, log_name: str | None = None) -> list[GroupInfo]:
         """Return the settings and lag of the share groups of one log, or of all, by log and name.
@@ -1149,4 +1147,4 @@ class AsyncEventLog:
 
         Source: `sluice.list_groups`.
         """
-        return await self._runner.run(share_groups.list_groups(log_name))
+        return await self._runner.run(calls.share_groups.list_groups(log_name))

@@ -8,8 +8,8 @@ from typing import Any
 
 from psycopg import AsyncConnection
 
+from pgsluice.client import calls
 from pgsluice.client._async.runner import AsyncRunner
-from pgsluice.client.calls import inbox
 
 
 class AsyncInbox:
@@ -47,4 +47,4 @@ class AsyncInbox:
 
         Source: `sluice.once`.
         """
-        return await self._runner.run(inbox.once(handler, key, keep=keep))
+        return await self._runner.run(calls.inbox.once(handler, key, keep=keep))

@@ -3,15 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
-from typing import Any, Unpack
+from typing import TYPE_CHECKING
 
+from pgsluice.client import calls
 from pgsluice.client._async.runner import AsyncRunner
-from pgsluice.client.calls import explain, schedules
-from pgsluice.client.explain_records import ExplainedFact
-from pgsluice.client.schedule_records import FiredSlot, Schedule, ScheduleOptions
 from pgsluice.client.sources import AsyncConnectable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+    from typing import Any, Unpack
+
+    from pgsluice.client.explain_records import ExplainedFact
+    from pgsluice.client.schedule_records import FiredSlot, Schedule, ScheduleOptions
 
 
 class AsyncSchedules:
@@ -47,7 +51,7 @@ class AsyncSchedules:
 
         Source: `sluice.explain_schedule`.
         """
-        return await self._runner.run(explain.explain_schedule(name))
+        return await self._runner.run(calls.explain.explain_schedule(name))
 
     async def schedule(
         self,
@@ -82,7 +86,7 @@ class AsyncSchedules:
         Source: `sluice.schedule`.
         """
         return await self._runner.run(
-            schedules.schedule(name, queue_name, message, headers=headers, **options)
+            calls.schedules.schedule(name, queue_name, message, headers=headers, **options)
         )
 
     async def schedule_event(
@@ -122,7 +126,7 @@ class AsyncSchedules:
         Source: `sluice.schedule`.
         """
         return await self._runner.run(
-            schedules.schedule_event(
+            calls.schedules.schedule_event(
                 name,
                 log_name,
                 ev_type,
@@ -143,7 +147,7 @@ class AsyncSchedules:
 
         Source: `sluice.unschedule`.
         """
-        return await self._runner.run(schedules.unschedule(name))
+        return await self._runner.run(calls.schedules.unschedule(name))
 
     async def pause_schedule(self, name: str) -> bool:
         """Pause a schedule from the commit on. Slots during the pause are not caught up.
@@ -156,7 +160,7 @@ class AsyncSchedules:
 
         Source: `sluice.pause_schedule`.
         """
-        return await self._runner.run(schedules.pause_schedule(name))
+        return await self._runner.run(calls.schedules.pause_schedule(name))
 
     async def resume_schedule(self, name: str) -> bool:
         """Resume a paused schedule with the first slot after now.
@@ -169,7 +173,7 @@ class AsyncSchedules:
 
         Source: `sluice.pause_schedule`.
         """
-        return await self._runner.run(schedules.resume_schedule(name))
+        return await self._runner.run(calls.schedules.resume_schedule(name))
 
     async def retire_schedules(self, declared_by: str, names: Sequence[str]) -> list[str]:
         """Pause the schedules that an app declared earlier and does not declare any more.
@@ -186,7 +190,7 @@ class AsyncSchedules:
 
         Source: `sluice.retire_schedules`.
         """
-        return await self._runner.run(schedules.retire_schedules(declared_by, names))
+        return await self._runner.run(calls.schedules.retire_schedules(declared_by, names))
 
     async def run_schedule(self, name: str) -> int:
         """Send a schedule's message or event now, paused or not; its slots fire independently.
@@ -203,14 +207,14 @@ class AsyncSchedules:
 
         Source: `sluice.run_schedule`.
         """
-        return await self._runner.run(schedules.run_schedule(name))
+        return await self._runner.run(calls.schedules.run_schedule(name))
 
     async def list_schedules(self) -> list[Schedule]:
         """Return every schedule, by name; message, event and error only for a role that may read messages.
 
         Source: `sluice.list_schedules`.
         """
-        return await self._runner.run(schedules.list_schedules())
+        return await self._runner.run(calls.schedules.list_schedules())
 
     async def fire_schedules(self, *, schedules_max: int = 100) -> list[FiredSlot]:
         """Fire the schedules that are due, longest overdue first.
@@ -230,11 +234,11 @@ class AsyncSchedules:
 
         Source: `sluice.fire_schedules`.
         """
-        return await self._runner.run(schedules.fire_schedules(schedules_max=schedules_max))
+        return await self._runner.run(calls.schedules.fire_schedules(schedules_max=schedules_max))
 
     async def next_schedule_at(self) -> datetime | None:
         """Return the earliest due time of all schedules, possibly in the past; None without one.
 
         Source: the table `sluice.schedule`.
         """
-        return await self._runner.run(schedules.next_schedule_at())
+        return await self._runner.run(calls.schedules.next_schedule_at())

@@ -3,24 +3,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
-from typing import Literal, Unpack
+from typing import TYPE_CHECKING
 
+from pgsluice.client import calls
 from pgsluice.client._async.runner import AsyncRunner
-from pgsluice.client.calls import explain, group_keys, group_types, share_groups
-from pgsluice.client.explain_records import ExplainedFact
-from pgsluice.client.group_records import (
-    AcknowledgeType,
-    BlockedKey,
-    ClaimedEvent,
-    GroupInfo,
-    GroupOptions,
-    GroupType,
-    OpenClaim,
-)
-from pgsluice.client.settings_records import Change
 from pgsluice.client.sources import AsyncConnectable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+    from typing import Literal, Unpack
+
+    from pgsluice.client.explain_records import ExplainedFact
+    from pgsluice.client.group_records import (
+        AcknowledgeType,
+        BlockedKey,
+        ClaimedEvent,
+        GroupInfo,
+        GroupOptions,
+        GroupType,
+        OpenClaim,
+    )
+    from pgsluice.client.settings_records import Change
 
 
 class AsyncShareGroup:
@@ -83,7 +87,7 @@ class AsyncShareGroup:
         Source: `sluice.create_group`.
         """
         return await self._runner.run(
-            share_groups.create_group(
+            calls.share_groups.create_group(
                 *self._name, start=start, key=key, when_waiting=when_waiting, **options
             )
         )
@@ -127,7 +131,7 @@ class AsyncShareGroup:
         Source: `sluice.claim`.
         """
         return await self._runner.run(
-            share_groups.claim(
+            calls.share_groups.claim(
                 *self._name,
                 qty,
                 lease_s=lease_s,
@@ -147,7 +151,7 @@ class AsyncShareGroup:
 
         Source: `sluice.acknowledge`.
         """
-        return await self._runner.run(share_groups.accept(*self._name, claim, ev_ids=ev_ids))
+        return await self._runner.run(calls.share_groups.accept(*self._name, claim, ev_ids=ev_ids))
 
     async def retry(
         self,
@@ -164,7 +168,9 @@ class AsyncShareGroup:
         Source: `sluice.acknowledge`.
         """
         return await self._runner.run(
-            share_groups.retry(*self._name, claim, ev_ids=ev_ids, delay_s=delay_s, error=error)
+            calls.share_groups.retry(
+                *self._name, claim, ev_ids=ev_ids, delay_s=delay_s, error=error
+            )
         )
 
     async def release(
@@ -179,7 +185,7 @@ class AsyncShareGroup:
         Source: `sluice.acknowledge`.
         """
         return await self._runner.run(
-            share_groups.release(*self._name, claim, ev_ids=ev_ids, delay_s=delay_s)
+            calls.share_groups.release(*self._name, claim, ev_ids=ev_ids, delay_s=delay_s)
         )
 
     async def reject(
@@ -195,7 +201,7 @@ class AsyncShareGroup:
         Source: `sluice.acknowledge`.
         """
         return await self._runner.run(
-            share_groups.reject(*self._name, claim, reason, error, ev_ids=ev_ids)
+            calls.share_groups.reject(*self._name, claim, reason, error, ev_ids=ev_ids)
         )
 
     async def renew(
@@ -217,7 +223,7 @@ class AsyncShareGroup:
 
         Source: `sluice.renew`.
         """
-        return await self._runner.run(share_groups.renew(*self._name, claim, lease_s=lease_s))
+        return await self._runner.run(calls.share_groups.renew(*self._name, claim, lease_s=lease_s))
 
     async def acknowledge(
         self,
@@ -262,7 +268,7 @@ class AsyncShareGroup:
         Source: `sluice.acknowledge`.
         """
         return await self._runner.run(
-            share_groups.acknowledge(
+            calls.share_groups.acknowledge(
                 *self._name,
                 claim,
                 outcome,
@@ -278,7 +284,7 @@ class AsyncShareGroup:
 
         Source: `sluice.list_groups`.
         """
-        return await self._runner.run(share_groups.group_info(*self._name))
+        return await self._runner.run(calls.share_groups.group_info(*self._name))
 
     async def set_options(self, **options: Unpack[GroupOptions]) -> Change:
         """Change the given options; open claims keep their lease.
@@ -294,7 +300,7 @@ class AsyncShareGroup:
 
         Source: `sluice.set_group_options`.
         """
-        return await self._runner.run(share_groups.set_group_options(*self._name, **options))
+        return await self._runner.run(calls.share_groups.set_group_options(*self._name, **options))
 
     async def drop(self) -> bool:
         """Drop the group with its claims and retries; the log no longer keeps events for it.
@@ -306,14 +312,14 @@ class AsyncShareGroup:
 
         Source: `sluice.drop_group`.
         """
-        return await self._runner.run(share_groups.drop_group(*self._name))
+        return await self._runner.run(calls.share_groups.drop_group(*self._name))
 
     async def explain(self) -> list[ExplainedFact]:
         """Explain the group: its events by state, its open claims and their leases, and why events are not claimed.
 
         Source: `sluice.explain_group`.
         """
-        return await self._runner.run(explain.explain_group(*self._name))
+        return await self._runner.run(calls.explain.explain_group(*self._name))
 
     async def explain_key(self, key: str) -> list[ExplainedFact]:
         """Explain a key of the group: whether it is claimed, waits for a redelivery or is parked.
@@ -322,14 +328,14 @@ class AsyncShareGroup:
 
         Source: `sluice.explain_key`.
         """
-        return await self._runner.run(explain.explain_group_key(*self._name, key))
+        return await self._runner.run(calls.explain.explain_group_key(*self._name, key))
 
     async def list_blocked_keys(self) -> list[BlockedKey]:
         """Return the blocked keys as of the last claim, longest blocked first.
 
         Source: `sluice.list_blocked_keys`.
         """
-        return await self._runner.run(group_keys.list_blocked_keys(*self._name))
+        return await self._runner.run(calls.group_keys.list_blocked_keys(*self._name))
 
     async def unpark_key(self, key: str) -> int:
         """Unpark a key: redeliver all its parked events in the order of the log, with attempts reset to 0.
@@ -346,14 +352,14 @@ class AsyncShareGroup:
 
         Source: `sluice.unpark_key`.
         """
-        return await self._runner.run(group_keys.unpark_key(*self._name, key))
+        return await self._runner.run(calls.group_keys.unpark_key(*self._name, key))
 
     async def list_types(self) -> list[GroupType]:
         """Return the event types that handlers are declared for, and those without a handler, by type.
 
         Source: `sluice.list_types`.
         """
-        return await self._runner.run(group_types.list_types(*self._name))
+        return await self._runner.run(calls.group_types.list_types(*self._name))
 
     async def forget_types(self, types: Sequence[str | None]) -> int:
         """Remove the declarations of event types whose handlers will not return.
@@ -369,14 +375,14 @@ class AsyncShareGroup:
 
         Source: `sluice.forget_types`.
         """
-        return await self._runner.run(group_types.forget_types(*self._name, types))
+        return await self._runner.run(calls.group_types.forget_types(*self._name, types))
 
     async def list_claims(self) -> list[OpenClaim]:
         """Return the open claims, earliest first.
 
         Source: `sluice.list_claims`.
         """
-        return await self._runner.run(share_groups.list_claims(*self._name))
+        return await self._runner.run(calls.share_groups.list_claims(*self._name))
 
     async def unfinished_attempts(self, claim_id: int) -> list[int]:
         """Return the events of a claim whose previous lease expired without an outcome.
@@ -392,4 +398,4 @@ class AsyncShareGroup:
 
         Source: `sluice.unfinished_attempts`.
         """
-        return await self._runner.run(share_groups.unfinished_attempts(*self._name, claim_id))
+        return await self._runner.run(calls.share_groups.unfinished_attempts(*self._name, claim_id))

@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING
 
+from pgsluice.client import calls
 from pgsluice.client._async.runner import AsyncRunner
-from pgsluice.client.calls import tables
-from pgsluice.client.records import Message, QueueInfo, QueueMetrics
 from pgsluice.client.sources import AsyncConnectable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+    from typing import Any
+
+    from pgsluice.client.records import Message, QueueInfo, QueueMetrics
 
 
 class AsyncTableQueue:
@@ -48,7 +52,7 @@ class AsyncTableQueue:
             QueueNameError: As for `WorkQueue.create`.
             ServerError: As for `WorkQueue.create`.
         """
-        await self._runner.run_steps(tables.create(queue_name))
+        await self._runner.run_steps(calls.tables.create(queue_name))
 
     async def drop_queue(self, queue_name: str) -> bool:
         """Drop a queue with its messages and its archive; True if it existed.
@@ -58,11 +62,11 @@ class AsyncTableQueue:
         Raises:
             QueueNameError: The table belongs to a queue whose name differs in case; the error names it.
         """
-        return await self._runner.run_steps(tables.drop_queue(queue_name))
+        return await self._runner.run_steps(calls.tables.drop_queue(queue_name))
 
     async def list_queues(self) -> list[QueueInfo]:
         """Return every queue, by name."""
-        return await self._runner.run_steps(tables.list_queues())
+        return await self._runner.run_steps(calls.tables.list_queues())
 
     async def purge_queue(self, queue_name: str) -> int:
         """Delete all messages of a queue, visible or not, and keep its archive; return the number of messages.
@@ -70,15 +74,15 @@ class AsyncTableQueue:
         Takes an ACCESS EXCLUSIVE lock on the table, which needs the TRUNCATE privilege: waits for open readers and
         blocks other sessions.
         """
-        return await self._runner.run_steps(tables.purge_queue(queue_name))
+        return await self._runner.run_steps(calls.tables.purge_queue(queue_name))
 
     async def metrics(self, queue_name: str) -> QueueMetrics:
         """Return the metrics of one queue; counts all messages."""
-        return await self._runner.run(tables.metrics(queue_name))
+        return await self._runner.run(calls.tables.metrics(queue_name))
 
     async def metrics_all(self) -> list[QueueMetrics]:
         """Return the metrics of every queue that has its table, by name."""
-        return await self._runner.run_steps(tables.metrics_all())
+        return await self._runner.run_steps(calls.tables.metrics_all())
 
     async def send(
         self,
@@ -95,7 +99,7 @@ class AsyncTableQueue:
             ArgumentError: As for `WorkQueue.send`. Nothing was sent.
         """
         return await self._runner.run(
-            tables.send(queue_name, message, headers=headers, delay=delay)
+            calls.tables.send(queue_name, message, headers=headers, delay=delay)
         )
 
     async def send_batch(
@@ -113,7 +117,7 @@ class AsyncTableQueue:
             ArgumentError: As for `WorkQueue.send`. Nothing was sent.
         """
         return await self._runner.run(
-            tables.send_batch(queue_name, messages, headers=headers, delay=delay)
+            calls.tables.send_batch(queue_name, messages, headers=headers, delay=delay)
         )
 
     async def read(
@@ -129,7 +133,9 @@ class AsyncTableQueue:
         Raises:
             ArgumentError: `vt` or `qty` is out of range. Nothing was read.
         """
-        return await self._runner.run(tables.read(queue_name, vt, qty, conditional=conditional))
+        return await self._runner.run(
+            calls.tables.read(queue_name, vt, qty, conditional=conditional)
+        )
 
     async def pop(self, queue_name: str, qty: int = 1) -> list[Message]:
         """Read up to `qty` visible messages and delete them immediately; as `WorkQueue.pop`.
@@ -137,23 +143,23 @@ class AsyncTableQueue:
         Raises:
             ArgumentError: `qty` is out of range. Nothing was read.
         """
-        return await self._runner.run(tables.pop(queue_name, qty))
+        return await self._runner.run(calls.tables.pop(queue_name, qty))
 
     async def delete(self, queue_name: str, msg_id: int) -> bool:
         """Delete one message, even if another reader holds it; False when it is not in the queue."""
-        return await self._runner.run(tables.delete(queue_name, msg_id))
+        return await self._runner.run(calls.tables.delete(queue_name, msg_id))
 
     async def delete_batch(self, queue_name: str, msg_ids: Sequence[int]) -> list[int]:
         """Delete messages, even if other readers hold them; return the msg_ids found in the queue, lowest first."""
-        return await self._runner.run(tables.delete_batch(queue_name, msg_ids))
+        return await self._runner.run(calls.tables.delete_batch(queue_name, msg_ids))
 
     async def archive(self, queue_name: str, msg_id: int) -> bool:
         """Move one message into the archive, even if another reader holds it; False when it is not in the queue."""
-        return await self._runner.run(tables.archive(queue_name, msg_id))
+        return await self._runner.run(calls.tables.archive(queue_name, msg_id))
 
     async def archive_batch(self, queue_name: str, msg_ids: Sequence[int]) -> list[int]:
         """Move messages into the archive, even if other readers hold them; return the msg_ids found, lowest first."""
-        return await self._runner.run(tables.archive_batch(queue_name, msg_ids))
+        return await self._runner.run(calls.tables.archive_batch(queue_name, msg_ids))
 
     async def set_vt(self, queue_name: str, msg_id: int, vt: int | datetime) -> Message | None:
         """Change the visibility timeout of one message, even if another reader holds it; as `WorkQueue.set_vt`.
@@ -161,7 +167,7 @@ class AsyncTableQueue:
         Raises:
             ArgumentError: `vt` is negative, not whole, or a time without a zone.
         """
-        return await self._runner.run(tables.set_vt(queue_name, msg_id, vt))
+        return await self._runner.run(calls.tables.set_vt(queue_name, msg_id, vt))
 
     async def set_vt_batch(
         self, queue_name: str, msg_ids: Sequence[int], vt: int | datetime
@@ -171,4 +177,4 @@ class AsyncTableQueue:
         Raises:
             ArgumentError: As for `set_vt`.
         """
-        return await self._runner.run(tables.set_vt_batch(queue_name, msg_ids, vt))
+        return await self._runner.run(calls.tables.set_vt_batch(queue_name, msg_ids, vt))

@@ -3,37 +3,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
-from typing import Any, Unpack
+from datetime import timedelta
+from typing import TYPE_CHECKING
 
+from pgsluice.client import calls
 from pgsluice.client._async.shard_runner import AsyncSharded
-from pgsluice.client.calls import (
-    archives,
-    claims,
-    deduplication,
-    groups,
-    partitions,
-    pgmq,
-    reading,
-    retries,
-    settings,
-)
-from pgsluice.client.calls.successors import AfterFailure
-from pgsluice.client.records import (
-    ClaimOutcome,
-    Message,
-    QueueInfo,
-    QueueMetrics,
-    RoutingMatch,
-    StoredMessage,
-    TopicBinding,
-)
-from pgsluice.client.retry_records import FailedMessage
-from pgsluice.client.settings_records import Change, QueueOptions, QueueSettings
 from pgsluice.client.sources import AsyncConnectable
-from pgsluice.client.unique import Unique
 from pgsluice.shards.pool import ShardPool
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+    from typing import Any, Unpack
+
+    from pgsluice.client.calls.successors import AfterFailure
+    from pgsluice.client.records import (
+        ClaimOutcome,
+        Message,
+        QueueInfo,
+        QueueMetrics,
+        RoutingMatch,
+        StoredMessage,
+        TopicBinding,
+    )
+    from pgsluice.client.retry_records import FailedMessage
+    from pgsluice.client.settings_records import Change, QueueOptions, QueueSettings
+    from pgsluice.client.unique import Unique
 
 
 class AsyncWorkQueue(AsyncSharded):
@@ -75,7 +70,9 @@ class AsyncWorkQueue(AsyncSharded):
 
         Source: `sluice.create_queue`; PGMQ 1.13.0 `pgmq.create`, differences in sql/pgmq/README.md.
         """
-        return await self._runner.run(pgmq.create(queue_name, archive_retention=archive_retention))
+        return await self._runner.run(
+            calls.pgmq.create(queue_name, archive_retention=archive_retention)
+        )
 
     async def send(
         self,
@@ -130,7 +127,7 @@ class AsyncWorkQueue(AsyncSharded):
         Source: PGMQ 1.13.0 `pgmq.send`; with a key `sluice.send`, with `after` `sluice.send_after`.
         """
         return await self._runner.run(
-            deduplication.send(
+            calls.deduplication.send(
                 queue_name,
                 message,
                 headers=headers,
@@ -175,7 +172,7 @@ class AsyncWorkQueue(AsyncSharded):
         Source: PGMQ 1.13.0 `pgmq.send_batch`; with keys `sluice.send_batch`.
         """
         return await self._runner.run(
-            deduplication.send_batch(
+            calls.deduplication.send_batch(
                 queue_name,
                 messages,
                 headers=headers,
@@ -214,7 +211,9 @@ class AsyncWorkQueue(AsyncSharded):
 
         Source: PGMQ 1.13.0 `pgmq.read`; differences in sql/pgmq/README.md.
         """
-        return await self._runner.run(reading.read(queue_name, vt, qty, conditional=conditional))
+        return await self._runner.run(
+            calls.reading.read(queue_name, vt, qty, conditional=conditional)
+        )
 
     async def read_with_poll(
         self,
@@ -249,7 +248,7 @@ class AsyncWorkQueue(AsyncSharded):
         Source: PGMQ 1.13.0 `pgmq.read_with_poll`; differences in sql/pgmq/README.md.
         """
         return await self._runner.run(
-            reading.read_with_poll(
+            calls.reading.read_with_poll(
                 queue_name,
                 vt,
                 qty,
@@ -274,7 +273,7 @@ class AsyncWorkQueue(AsyncSharded):
 
         Source: PGMQ 1.13.0 `pgmq.pop`.
         """
-        return await self._runner.run(reading.pop(queue_name, qty))
+        return await self._runner.run(calls.reading.pop(queue_name, qty))
 
     async def delete(self, queue_name: str, msg_id: int) -> bool:
         """Delete one message, even if another reader holds it: this cancels it (see `Handler.cancel`).
@@ -284,7 +283,7 @@ class AsyncWorkQueue(AsyncSharded):
 
         Source: PGMQ 1.13.0 `pgmq.delete`.
         """
-        return await self._runner.run(reading.delete(queue_name, msg_id))
+        return await self._runner.run(calls.reading.delete(queue_name, msg_id))
 
     async def delete_batch(self, queue_name: str, msg_ids: Sequence[int]) -> list[int]:
         """Delete messages, even if other readers hold them.
@@ -294,7 +293,7 @@ class AsyncWorkQueue(AsyncSharded):
 
         Source: PGMQ 1.13.0 `pgmq.delete`.
         """
-        return await self._runner.run(reading.delete_batch(queue_name, msg_ids))
+        return await self._runner.run(calls.reading.delete_batch(queue_name, msg_ids))
 
     async def archive(self, queue_name: str, msg_id: int) -> bool:
         """Move one message into the queue's archive, even if another reader holds it.
@@ -304,7 +303,7 @@ class AsyncWorkQueue(AsyncSharded):
 
         Source: PGMQ 1.13.0 `pgmq.archive`.
         """
-        return await self._runner.run(reading.archive(queue_name, msg_id))
+        return await self._runner.run(calls.reading.archive(queue_name, msg_id))
 
     async def archive_batch(self, queue_name: str, msg_ids: Sequence[int]) -> list[int]:
         """Move messages into the queue's archive, even if other readers hold them.
@@ -314,7 +313,7 @@ class AsyncWorkQueue(AsyncSharded):
 
         Source: PGMQ 1.13.0 `pgmq.archive`.
         """
-        return await self._runner.run(reading.archive_batch(queue_name, msg_ids))
+        return await self._runner.run(calls.reading.archive_batch(queue_name, msg_ids))
 
     async def set_vt(self, queue_name: str, msg_id: int, vt: int | datetime) -> Message | None:
         """Change the visibility timeout of one message, even if another reader holds it.
@@ -332,7 +331,7 @@ class AsyncWorkQueue(AsyncSharded):
 
         Source: PGMQ 1.13.0 `pgmq.set_vt`.
         """
-        return await self._runner.run(reading.set_vt(queue_name, msg_id, vt))
+        return await self._runner.run(calls.reading.set_vt(queue_name, msg_id, vt))
 
     async def set_vt_batch(
         self, queue_name: str, msg_ids: Sequence[int], vt: int | datetime
@@ -347,7 +346,7 @@ class AsyncWorkQueue(AsyncSharded):
 
         Source: PGMQ 1.13.0 `pgmq.set_vt`.
         """
-        return await self._runner.run(reading.set_vt_batch(queue_name, msg_ids, vt))
+        return await self._runner.run(calls.reading.set_vt_batch(queue_name, msg_ids, vt))
 
     async def delete_claimed(
         self, queue_name: str, messages: Sequence[Message]
@@ -364,7 +363,7 @@ class AsyncWorkQueue(AsyncSharded):
 
         Source: `sluice.delete`.
         """
-        return await self._runner.run(claims.delete(queue_name, messages))
+        return await self._runner.run(calls.claims.delete(queue_name, messages))
 
     async def archive_claimed(
         self, queue_name: str, messages: Sequence[Message]
@@ -380,7 +379,7 @@ class AsyncWorkQueue(AsyncSharded):
 
         Source: `sluice.archive`.
         """
-        return await self._runner.run(claims.archive(queue_name, messages))
+        return await self._runner.run(calls.claims.archive(queue_name, messages))
 
     async def extend_claimed(
         self, queue_name: str, messages: Sequence[Message], vt: int
@@ -400,7 +399,7 @@ class AsyncWorkQueue(AsyncSharded):
 
         Source: `sluice.extend`.
         """
-        return await self._runner.run(claims.extend(queue_name, messages, vt))
+        return await self._runner.run(calls.claims.extend(queue_name, messages, vt))
 
     async def release_claimed(
         self, queue_name: str, messages: Sequence[Message], *, delay: int = 0
@@ -420,7 +419,7 @@ class AsyncWorkQueue(AsyncSharded):
 
         Source: `sluice.release`.
         """
-        return await self._runner.run(claims.release_batch(queue_name, messages, delay=delay))
+        return await self._runner.run(calls.claims.release_batch(queue_name, messages, delay=delay))
 
     async def release(
         self,
@@ -447,7 +446,7 @@ class AsyncWorkQueue(AsyncSharded):
         Source: `sluice.release`.
         """
         return await self._runner.run(
-            claims.release(queue_name, msg_id, read_ct, delay=delay, enqueued_at=enqueued_at)
+            calls.claims.release(queue_name, msg_id, read_ct, delay=delay, enqueued_at=enqueued_at)
         )
 
     async def reject(
@@ -476,7 +475,7 @@ class AsyncWorkQueue(AsyncSharded):
         Source: `sluice.reject`.
         """
         return await self._runner.run(
-            claims.reject(queue_name, msg_id, read_ct, reason, error, enqueued_at=enqueued_at)
+            calls.claims.reject(queue_name, msg_id, read_ct, reason, error, enqueued_at=enqueued_at)
         )
 
     async def fail(
@@ -508,7 +507,7 @@ class AsyncWorkQueue(AsyncSharded):
         Source: `sluice.fail`.
         """
         return await self._runner.run(
-            retries.fail(queue_name, failures, worker=worker, policy=policy)
+            calls.retries.fail(queue_name, failures, worker=worker, policy=policy)
         )
 
     async def lock_messages(
@@ -527,7 +526,7 @@ class AsyncWorkQueue(AsyncSharded):
 
         Source: `sluice.lock_messages`.
         """
-        return await self._runner.run(retries.lock_messages(queue_name, messages))
+        return await self._runner.run(calls.retries.lock_messages(queue_name, messages))
 
     async def browse(
         self,
@@ -570,7 +569,7 @@ class AsyncWorkQueue(AsyncSharded):
         Source: `sluice.browse`.
         """
         return await self._runner.run(
-            archives.browse(
+            calls.archives.browse(
                 queue_name,
                 relation,
                 after_msg_id=after_msg_id,
@@ -592,7 +591,7 @@ class AsyncWorkQueue(AsyncSharded):
 
         Source: `sluice.get_messages`.
         """
-        return await self._runner.run(archives.get_messages(queue_name, msg_ids))
+        return await self._runner.run(calls.archives.get_messages(queue_name, msg_ids))
 
     async def count_messages(
         self,
@@ -623,7 +622,7 @@ class AsyncWorkQueue(AsyncSharded):
         Source: `sluice.count_messages`.
         """
         return await self._runner.run(
-            archives.count_messages(
+            calls.archives.count_messages(
                 queue_name,
                 relation,
                 conditional=conditional,
@@ -639,21 +638,21 @@ class AsyncWorkQueue(AsyncSharded):
 
         Source: PGMQ 1.13.0 `pgmq.metrics`.
         """
-        return await self._runner.run(pgmq.metrics(queue_name))
+        return await self._runner.run(calls.pgmq.metrics(queue_name))
 
     async def metrics_all(self) -> list[QueueMetrics]:
         """Return the metrics of every queue, by name; counts all messages.
 
         Source: PGMQ 1.13.0 `pgmq.metrics_all`.
         """
-        return await self._runner.run(pgmq.metrics_all())
+        return await self._runner.run(calls.pgmq.metrics_all())
 
     async def list_queues(self) -> list[QueueInfo]:
         """Return every queue, by name.
 
         Source: PGMQ 1.13.0 `pgmq.list_queues`.
         """
-        return await self._runner.run(pgmq.list_queues())
+        return await self._runner.run(calls.pgmq.list_queues())
 
     async def purge_queue(self, queue_name: str) -> int:
         """Delete all messages of a queue, visible or not, and keep its archive.
@@ -665,7 +664,7 @@ class AsyncWorkQueue(AsyncSharded):
 
         Source: PGMQ 1.13.0 `pgmq.purge_queue`.
         """
-        return await self._runner.run(pgmq.purge_queue(queue_name))
+        return await self._runner.run(calls.pgmq.purge_queue(queue_name))
 
     async def drop_queue(self, queue_name: str) -> bool:
         """Drop a queue with its messages, its archive and its topic bindings.
@@ -678,7 +677,7 @@ class AsyncWorkQueue(AsyncSharded):
 
         Source: PGMQ 1.13.0 `pgmq.drop_queue`.
         """
-        return await self._runner.run(pgmq.drop_queue(queue_name))
+        return await self._runner.run(calls.pgmq.drop_queue(queue_name))
 
     async def set_queue_options(self, queue_name: str, **options: Unpack[QueueOptions]) -> Change:
         """Change the given options of a queue; the others keep their values.
@@ -699,7 +698,7 @@ class AsyncWorkQueue(AsyncSharded):
 
         Source: `sluice.set_queue_options`.
         """
-        return await self._runner.run(settings.set_queue_options(queue_name, **options))
+        return await self._runner.run(calls.settings.set_queue_options(queue_name, **options))
 
     async def queue_options(self, queue_name: str) -> QueueSettings:
         """Return the options of a queue.
@@ -709,14 +708,14 @@ class AsyncWorkQueue(AsyncSharded):
 
         Source: `sluice.queue_options`.
         """
-        return await self._runner.run(settings.queue_options(queue_name))
+        return await self._runner.run(calls.settings.queue_options(queue_name))
 
     async def list_queue_options(self) -> list[QueueSettings]:
         """Return the options of all queues, by name.
 
         Source: `sluice.queue_options`.
         """
-        return await self._runner.run(settings.list_queue_options())
+        return await self._runner.run(calls.settings.list_queue_options())
 
     async def create_unlogged(
         self, queue_name: str, *, archive_retention: timedelta | None = timedelta(days=7)
@@ -739,7 +738,7 @@ class AsyncWorkQueue(AsyncSharded):
         Source: `sluice.create_queue`; PGMQ 1.13.0 `pgmq.create_unlogged`, differences in sql/pgmq/README.md.
         """
         return await self._runner.run(
-            pgmq.create_unlogged(queue_name, archive_retention=archive_retention)
+            calls.pgmq.create_unlogged(queue_name, archive_retention=archive_retention)
         )
 
     async def create_partitioned(
@@ -769,7 +768,7 @@ class AsyncWorkQueue(AsyncSharded):
         Source: PGMQ 1.13.0 `pgmq.create_partitioned`; differences in sql/pgmq/README.md.
         """
         await self._runner.run(
-            partitions.create_partitioned(
+            calls.partitions.create_partitioned(
                 queue_name, partition_interval, retention_interval, premake
             )
         )
@@ -790,7 +789,7 @@ class AsyncWorkQueue(AsyncSharded):
 
         Source: PGMQ 1.13.0 `pgmq.read_grouped`; differences in sql/pgmq/README.md.
         """
-        return await self._runner.run(groups.read_grouped(queue_name, vt, qty))
+        return await self._runner.run(calls.groups.read_grouped(queue_name, vt, qty))
 
     async def read_grouped_rr(self, queue_name: str, vt: int = 30, qty: int = 1) -> list[Message]:
         """Read up to `qty` messages round-robin: the first of each group, then the second of each, and so on.
@@ -808,7 +807,7 @@ class AsyncWorkQueue(AsyncSharded):
 
         Source: PGMQ 1.13.0 `pgmq.read_grouped_rr`; differences in sql/pgmq/README.md.
         """
-        return await self._runner.run(groups.read_grouped_rr(queue_name, vt, qty))
+        return await self._runner.run(calls.groups.read_grouped_rr(queue_name, vt, qty))
 
     async def read_grouped_head(self, queue_name: str, vt: int = 30, qty: int = 1) -> list[Message]:
         """Read the first message of up to `qty` groups.
@@ -826,7 +825,7 @@ class AsyncWorkQueue(AsyncSharded):
 
         Source: PGMQ 1.13.0 `pgmq.read_grouped_head`; differences in sql/pgmq/README.md.
         """
-        return await self._runner.run(groups.read_grouped_head(queue_name, vt, qty))
+        return await self._runner.run(calls.groups.read_grouped_head(queue_name, vt, qty))
 
     async def read_grouped_with_poll(
         self,
@@ -857,7 +856,7 @@ class AsyncWorkQueue(AsyncSharded):
         Source: PGMQ 1.13.0 `pgmq.read_grouped_with_poll`.
         """
         return await self._runner.run(
-            groups.read_grouped_with_poll(
+            calls.groups.read_grouped_with_poll(
                 queue_name,
                 vt,
                 qty,
@@ -893,7 +892,7 @@ class AsyncWorkQueue(AsyncSharded):
         Source: PGMQ 1.13.0 `pgmq.read_grouped_rr_with_poll`.
         """
         return await self._runner.run(
-            groups.read_grouped_rr_with_poll(
+            calls.groups.read_grouped_rr_with_poll(
                 queue_name,
                 vt,
                 qty,
@@ -929,7 +928,7 @@ class AsyncWorkQueue(AsyncSharded):
         Source: PGMQ 1.13.0 `pgmq.read_grouped_head_with_poll`.
         """
         return await self._runner.run(
-            groups.read_grouped_head_with_poll(
+            calls.groups.read_grouped_head_with_poll(
                 queue_name,
                 vt,
                 qty,
@@ -951,7 +950,7 @@ class AsyncWorkQueue(AsyncSharded):
 
         Source: PGMQ 1.13.0 `pgmq.bind_topic`.
         """
-        await self._runner.run(pgmq.bind_topic(pattern, queue_name))
+        await self._runner.run(calls.pgmq.bind_topic(pattern, queue_name))
 
     async def unbind_topic(self, pattern: str, queue_name: str) -> bool:
         """Remove a binding; messages already delivered stay.
@@ -964,7 +963,7 @@ class AsyncWorkQueue(AsyncSharded):
 
         Source: PGMQ 1.13.0 `pgmq.unbind_topic`.
         """
-        return await self._runner.run(pgmq.unbind_topic(pattern, queue_name))
+        return await self._runner.run(calls.pgmq.unbind_topic(pattern, queue_name))
 
     async def test_routing(self, routing_key: str) -> list[RoutingMatch]:
         """Return the bindings that match a routing key, by pattern and queue; nothing is sent.
@@ -974,14 +973,14 @@ class AsyncWorkQueue(AsyncSharded):
 
         Source: PGMQ 1.13.0 `pgmq.test_routing`.
         """
-        return await self._runner.run(pgmq.test_routing(routing_key))
+        return await self._runner.run(calls.pgmq.test_routing(routing_key))
 
     async def list_topic_bindings(self, queue_name: str | None = None) -> list[TopicBinding]:
         """Return the topic bindings of one queue, or of all, latest first; empty if the queue does not exist.
 
         Source: PGMQ 1.13.0 `pgmq.list_topic_bindings`.
         """
-        return await self._runner.run(pgmq.list_topic_bindings(queue_name))
+        return await self._runner.run(calls.pgmq.list_topic_bindings(queue_name))
 
     async def send_topic(
         self, routing_key: str, message: Any, *, headers: Any = None, delay: int = 0
@@ -1005,7 +1004,7 @@ class AsyncWorkQueue(AsyncSharded):
         Source: PGMQ 1.13.0 `pgmq.send_topic`.
         """
         return await self._runner.run(
-            pgmq.send_topic(routing_key, message, headers=headers, delay=delay)
+            calls.pgmq.send_topic(routing_key, message, headers=headers, delay=delay)
         )
 
     async def send_batch_topic(
@@ -1035,5 +1034,5 @@ class AsyncWorkQueue(AsyncSharded):
         Source: PGMQ 1.13.0 `pgmq.send_batch_topic`.
         """
         return await self._runner.run(
-            pgmq.send_batch_topic(routing_key, messages, headers=headers, delay=delay)
+            calls.pgmq.send_batch_topic(routing_key, messages, headers=headers, delay=delay)
         )

@@ -3,50 +3,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing
-from datetime import datetime, timedelta
-from typing import Any, Unpack
+from typing import TYPE_CHECKING
 
+from pgsluice.client import calls
 from pgsluice.client._sync.runner import Runner
-from pgsluice.client.calls import (
-    captures,
-    dead_letters,
-    delayed,
-    explain,
-    logs,
-    pgq,
-    pgq_coop,
-    pipelines,
-    producing,
-    settings,
-    share_groups,
-)
-from pgsluice.client.dead_letter_records import FailedEvent
-from pgsluice.client.explain_records import ExplainedFact
-from pgsluice.client.group_records import GroupInfo
-from pgsluice.client.log_records import (
-    BatchInfo,
-    BrowsedEvent,
-    Capture,
-    CaptureProblem,
-    ConsumerInfo,
-    ConsumerState,
-    DelayedEvent,
-    Event,
-    EventPosition,
-    LogInfo,
-    LogState,
-    LogTick,
-    NewEvent,
-    OpenBatch,
-    PipelineState,
-    RestoredLog,
-    RotationStep,
-    Segment,
-)
-from pgsluice.client.settings_records import Change, LogOptions, LogSettings
 from pgsluice.client.sources import Connectable
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Mapping, Sequence
+    from datetime import datetime, timedelta
+    from typing import Any, Unpack
+
+    from pgsluice.client.dead_letter_records import FailedEvent
+    from pgsluice.client.explain_records import ExplainedFact
+    from pgsluice.client.group_records import GroupInfo
+    from pgsluice.client.log_records import (
+        BatchInfo,
+        BrowsedEvent,
+        Capture,
+        CaptureProblem,
+        ConsumerInfo,
+        ConsumerState,
+        DelayedEvent,
+        Event,
+        EventPosition,
+        LogInfo,
+        LogState,
+        LogTick,
+        NewEvent,
+        OpenBatch,
+        PipelineState,
+        RestoredLog,
+        RotationStep,
+        Segment,
+    )
+    from pgsluice.client.settings_records import Change, LogOptions, LogSettings
 
 
 class EventLog:
@@ -72,7 +64,7 @@ class EventLog:
 
         Source: PgQ 3.5.2 `pgq.create_queue`.
         """
-        return self._runner.run(pgq.create_queue(log_name))
+        return self._runner.run(calls.pgq.create_queue(log_name))
 
     def insert_event(
         self,
@@ -104,7 +96,7 @@ class EventLog:
         Source: PgQ 3.5.2 `pgq.insert_event`.
         """
         return self._runner.run(
-            pgq.insert_event(
+            calls.pgq.insert_event(
                 log_name,
                 ev_type,
                 ev_data,
@@ -132,7 +124,7 @@ class EventLog:
 
         Source: `sluice.insert_events`.
         """
-        return self._runner.run(producing.insert_events(log_name, events))
+        return self._runner.run(calls.producing.insert_events(log_name, events))
 
     def insert_many(self, log_name: str, events: Iterable[NewEvent]) -> int:
         """Append any number of events, by COPY if there are many.
@@ -156,7 +148,7 @@ class EventLog:
 
         Source: `sluice.insert_events` and `pgq.current_event_table`.
         """
-        return self._runner.run_or_copy(producing.insert_many(log_name, events))
+        return self._runner.run_or_copy(calls.producing.insert_many(log_name, events))
 
     def insert_delayed_event(
         self,
@@ -196,7 +188,7 @@ class EventLog:
         Source: `sluice.insert_event`.
         """
         return self._runner.run(
-            delayed.insert_delayed_event(
+            calls.delayed.insert_delayed_event(
                 log_name,
                 ev_type,
                 ev_data,
@@ -219,7 +211,7 @@ class EventLog:
 
         Source: PgQ 3.5.2 `pgq.register_consumer`.
         """
-        return self._runner.run(pgq.register_consumer(log_name, consumer_name))
+        return self._runner.run(calls.pgq.register_consumer(log_name, consumer_name))
 
     def next_batch(self, log_name: str, consumer_name: str) -> int | None:
         """Open the consumer's next batch, or return its open batch.
@@ -233,7 +225,7 @@ class EventLog:
 
         Source: PgQ 3.5.2 `pgq.next_batch`.
         """
-        return self._runner.run(pgq.next_batch(log_name, consumer_name))
+        return self._runner.run(calls.pgq.next_batch(log_name, consumer_name))
 
     def get_batch_events(self, batch_id: int) -> list[Event]:
         """Return the events of an open batch, by ev_id; the same ones until the batch is finished.
@@ -245,7 +237,7 @@ class EventLog:
 
         Source: PgQ 3.5.2 `pgq.get_batch_events`.
         """
-        return self._runner.run(pgq.get_batch_events(batch_id))
+        return self._runner.run(calls.pgq.get_batch_events(batch_id))
 
     def finish_batch(self, batch_id: int) -> bool:
         """Finish a batch: move the consumer's position past its events.
@@ -260,7 +252,7 @@ class EventLog:
 
         Source: PgQ 3.5.2 `pgq.finish_batch`.
         """
-        return self._runner.run(pgq.finish_batch(batch_id))
+        return self._runner.run(calls.pgq.finish_batch(batch_id))
 
     def event_retry(self, batch_id: int, ev_id: int, retry_after: int | datetime) -> bool:
         """Schedule a retry of one event of an open batch; it is redelivered in a later batch, only to this consumer.
@@ -279,7 +271,7 @@ class EventLog:
 
         Source: PgQ 3.5.2 `pgq.event_retry`. For many events, use `retry`, which costs far less.
         """
-        return self._runner.run(pgq.event_retry(batch_id, ev_id, retry_after))
+        return self._runner.run(calls.pgq.event_retry(batch_id, ev_id, retry_after))
 
     def batch_retry(self, batch_id: int, retry_seconds: int) -> int:
         """Schedule a retry of all events of an open batch.
@@ -296,7 +288,7 @@ class EventLog:
 
         Source: PgQ 3.5.2 `pgq.batch_retry`.
         """
-        return self._runner.run(pgq.batch_retry(batch_id, retry_seconds))
+        return self._runner.run(calls.pgq.batch_retry(batch_id, retry_seconds))
 
     def unregister_consumer(self, log_name: str, consumer_name: str) -> int:
         """Unregister a consumer and its subconsumers, and drop their positions.
@@ -306,14 +298,14 @@ class EventLog:
 
         Source: PgQ 3.5.2 `pgq.unregister_consumer`.
         """
-        return self._runner.run(pgq.unregister_consumer(log_name, consumer_name))
+        return self._runner.run(calls.pgq.unregister_consumer(log_name, consumer_name))
 
     def get_queue_info(self, log_name: str | None = None) -> list[LogInfo]:
         """Return the settings and state of one log, or of all, by name.
 
         Source: PgQ 3.5.2 `pgq.get_queue_info`.
         """
-        return self._runner.run(pgq.get_queue_info(log_name))
+        return self._runner.run(calls.pgq.get_queue_info(log_name))
 
     def get_consumer_info(
         self, log_name: str | None = None, consumer_name: str | None = None
@@ -322,7 +314,7 @@ class EventLog:
 
         Source: PgQ 3.5.2 `pgq.get_consumer_info`.
         """
-        return self._runner.run(pgq.get_consumer_info(log_name, consumer_name))
+        return self._runner.run(calls.pgq.get_consumer_info(log_name, consumer_name))
 
     def drop(self, log_name: str, *, force: bool = False) -> None:
         """Drop an event log with its events.
@@ -337,7 +329,7 @@ class EventLog:
 
         Source: PgQ 3.5.2 `pgq.drop_queue`.
         """
-        self._runner.run(pgq.drop_queue(log_name, force=force))
+        self._runner.run(calls.pgq.drop_queue(log_name, force=force))
 
     def set_log_options(self, log_name: str, **options: Unpack[LogOptions]) -> Change:
         """Change the given options of a log; the others keep their values.
@@ -355,7 +347,7 @@ class EventLog:
 
         Source: `sluice.set_log_options`.
         """
-        return self._runner.run(settings.set_log_options(log_name, **options))
+        return self._runner.run(calls.settings.set_log_options(log_name, **options))
 
     def log_options(self, log_name: str) -> LogSettings:
         """Return the options of a log.
@@ -365,14 +357,14 @@ class EventLog:
 
         Source: `sluice.log_options`.
         """
-        return self._runner.run(settings.log_options(log_name))
+        return self._runner.run(calls.settings.log_options(log_name))
 
     def list_log_options(self) -> list[LogSettings]:
         """Return the options of all logs, by name.
 
         Source: `sluice.log_options`.
         """
-        return self._runner.run(settings.list_log_options())
+        return self._runner.run(calls.settings.list_log_options())
 
     def capture(
         self, source_table: str, log_name: str, options: Mapping[str, Any] | None = None
@@ -401,7 +393,7 @@ class EventLog:
 
         Source: `sluice.capture`.
         """
-        self._runner.run(captures.capture(source_table, log_name, options))
+        self._runner.run(calls.captures.capture(source_table, log_name, options))
 
     def drop_capture(self, source_table: str, log_name: str) -> bool:
         """Stop capturing a table into a log; its events stay in the log.
@@ -418,14 +410,14 @@ class EventLog:
 
         Source: `sluice.drop_capture`.
         """
-        return self._runner.run(captures.drop_capture(source_table, log_name))
+        return self._runner.run(calls.captures.drop_capture(source_table, log_name))
 
     def list_captures(self, log_name: str | None = None) -> list[Capture]:
         """Return the captured tables of one log, or of all, by log and table.
 
         Source: `sluice.list_captures`.
         """
-        return self._runner.run(captures.list_captures(log_name))
+        return self._runner.run(calls.captures.list_captures(log_name))
 
     def list_capture_problems(self, log_name: str | None = None) -> list[CaptureProblem]:
         """Return why changes of captured tables are not captured or differ from what readers know, of one log or all.
@@ -434,7 +426,7 @@ class EventLog:
 
         Source: `sluice.list_capture_problems`.
         """
-        return self._runner.run(captures.list_capture_problems(log_name))
+        return self._runner.run(calls.captures.list_capture_problems(log_name))
 
     def capture_snapshot(
         self,
@@ -470,7 +462,7 @@ class EventLog:
         and changes.
         """
         return self._runner.run(
-            captures.capture_snapshot(source_table, log_name, after_key=after_key, qty=qty)
+            calls.captures.capture_snapshot(source_table, log_name, after_key=after_key, qty=qty)
         )
 
     def reject_events(
@@ -493,7 +485,7 @@ class EventLog:
 
         Source: `sluice.reject`.
         """
-        return self._runner.run(dead_letters.reject_events(batch_id, failures, worker=worker))
+        return self._runner.run(calls.dead_letters.reject_events(batch_id, failures, worker=worker))
 
     def list_delayed(
         self,
@@ -522,7 +514,7 @@ class EventLog:
         Source: `sluice.list_delayed`.
         """
         return self._runner.run(
-            delayed.list_delayed(
+            calls.delayed.list_delayed(
                 log_name, qty=qty, after_due_at=after_due_at, after_delayed_id=after_delayed_id
             )
         )
@@ -535,7 +527,7 @@ class EventLog:
 
         Source: `sluice.count_delayed`.
         """
-        return self._runner.run(delayed.count_delayed(log_name))
+        return self._runner.run(calls.delayed.count_delayed(log_name))
 
     def explain_log(self, log_name: str) -> list[ExplainedFact]:
         """Explain a log: its newest event and tick, and which consumers are behind, and why.
@@ -545,7 +537,7 @@ class EventLog:
 
         Source: `sluice.explain_log`.
         """
-        return self._runner.run(explain.explain_log(log_name))
+        return self._runner.run(calls.explain.explain_log(log_name))
 
     def explain_event(self, log_name: str, ev_id: int) -> list[ExplainedFact]:
         """Explain an event: for each consumer and share group, whether it has finished the event, and if not, why.
@@ -559,7 +551,7 @@ class EventLog:
 
         Source: `sluice.explain_event`.
         """
-        return self._runner.run(explain.explain_event(log_name, ev_id))
+        return self._runner.run(calls.explain.explain_event(log_name, ev_id))
 
     def explain_consumer(self, log_name: str, consumer_name: str) -> list[ExplainedFact]:
         """Explain a consumer: its position, and why it has not read the newest events.
@@ -574,7 +566,7 @@ class EventLog:
 
         Source: `sluice.explain_consumer`.
         """
-        return self._runner.run(explain.explain_consumer(log_name, consumer_name))
+        return self._runner.run(calls.explain.explain_consumer(log_name, consumer_name))
 
     def hold_batch(self, batch_id: int) -> None:
         """Lock an open batch against other sessions until the end of this transaction. Never waits.
@@ -588,7 +580,7 @@ class EventLog:
 
         Source: `sluice.hold_batch`.
         """
-        self._runner.run(logs.hold_batch(batch_id))
+        self._runner.run(calls.logs.hold_batch(batch_id))
 
     def stream_batch_events(
         self, batch_id: int, *, after_ev_id: int | None = None, fetch_qty: int = 1000
@@ -609,7 +601,9 @@ class EventLog:
 
         Source: `sluice.batch_query`, which returns the query.
         """
-        stream = logs.stream_batch_events(batch_id, after_ev_id=after_ev_id, fetch_qty=fetch_qty)
+        stream = calls.logs.stream_batch_events(
+            batch_id, after_ev_id=after_ev_id, fetch_qty=fetch_qty
+        )
         with closing(self._runner.stream(stream.query, stream.fetch_qty)) as pages:
             for page in pages:
                 for row in page:
@@ -636,7 +630,7 @@ class EventLog:
 
         Source: `sluice.get_batch_page`.
         """
-        return self._runner.run(logs.get_batch_page(batch_id, after_ev_id, qty))
+        return self._runner.run(calls.logs.get_batch_page(batch_id, after_ev_id, qty))
 
     def retry(self, batch_id: int, ev_ids: Sequence[int], *, delay: timedelta) -> int:
         """Schedule a retry of events of an open batch, in one statement.
@@ -655,7 +649,7 @@ class EventLog:
 
         Source: `sluice.retry`.
         """
-        return self._runner.run(logs.retry(batch_id, ev_ids, delay=delay))
+        return self._runner.run(calls.logs.retry(batch_id, ev_ids, delay=delay))
 
     def tick(self) -> list[LogTick]:
         """Tick every log with new events, regardless of its ticker settings.
@@ -668,7 +662,7 @@ class EventLog:
 
         Source: `sluice.tick`.
         """
-        return self._runner.run(logs.tick())
+        return self._runner.run(calls.logs.tick())
 
     def rotate(self, log_name: str | None = None) -> list[RotationStep]:
         """Rotate logs: switch to the next segment when due, and reclaim segments that no consumer needs.
@@ -686,7 +680,7 @@ class EventLog:
 
         Source: `sluice.rotate`.
         """
-        return self._runner.run(logs.rotate(log_name))
+        return self._runner.run(calls.logs.rotate(log_name))
 
     def list_segments(self, log_name: str) -> list[Segment]:
         """Return the segments of a log, by number, with their size and the consumers that need them.
@@ -696,14 +690,14 @@ class EventLog:
 
         Source: `sluice.list_segments`.
         """
-        return self._runner.run(logs.list_segments(log_name))
+        return self._runner.run(calls.logs.list_segments(log_name))
 
     def list_consumers(self, log_name: str | None = None) -> list[ConsumerState]:
         """Return the lag of consumers and the storage they pin, by log and name; None means all logs.
 
         Source: `sluice.list_consumers`.
         """
-        return self._runner.run(logs.list_consumers(log_name))
+        return self._runner.run(calls.logs.list_consumers(log_name))
 
     def browse_events(
         self,
@@ -739,7 +733,7 @@ class EventLog:
         Source: `sluice.browse_events`.
         """
         return self._runner.run(
-            logs.browse_events(
+            calls.logs.browse_events(
                 log_name,
                 from_ev_txid=from_ev_txid,
                 from_ev_id=from_ev_id,
@@ -768,7 +762,7 @@ class EventLog:
 
         Source: `sluice.event_position`.
         """
-        return self._runner.run(logs.event_position(log_name, of_ev_id, moment=moment))
+        return self._runner.run(calls.logs.event_position(log_name, of_ev_id, moment=moment))
 
     def list_log_states(
         self, *, after_name: str = "", qty: int = 1000, search: str = ""
@@ -782,7 +776,9 @@ class EventLog:
 
         Source: `sluice.list_log_states`.
         """
-        return self._runner.run(logs.list_log_states(after_name=after_name, qty=qty, search=search))
+        return self._runner.run(
+            calls.logs.list_log_states(after_name=after_name, qty=qty, search=search)
+        )
 
     def after_restore(self, log_name: str | None = None) -> list[RestoredLog]:
         """Repair logs after restoring a dump, whose transaction ids are not valid in this cluster.
@@ -802,7 +798,7 @@ class EventLog:
 
         Source: `sluice.after_restore`.
         """
-        return self._runner.run(logs.after_restore(log_name))
+        return self._runner.run(calls.logs.after_restore(log_name))
 
     def log_tick(self, log_name: str) -> int:
         """Tick one log now if it has new events, regardless of its ticker settings.
@@ -816,7 +812,7 @@ class EventLog:
 
         Source: `sluice.log_tick`.
         """
-        return self._runner.run(logs.log_tick(log_name))
+        return self._runner.run(calls.logs.log_tick(log_name))
 
     def listen_log(self, log_name: str) -> str:
         """Listen for ticks of a log in this session, from the commit on; needs a connection instead of a pool.
@@ -829,14 +825,14 @@ class EventLog:
 
         Source: `sluice.listen`.
         """
-        return self._runner.run(logs.listen_log(log_name))
+        return self._runner.run(calls.logs.listen_log(log_name))
 
     def unlisten_log(self, log_name: str) -> None:
         """Stop listening for ticks of a log.
 
         Source: `sluice.unlisten`.
         """
-        self._runner.run(logs.unlisten_log(log_name))
+        self._runner.run(calls.logs.unlisten_log(log_name))
 
     def set_queue_config(self, log_name: str, param_name: str, param_value: str) -> None:
         """Change a setting of a log.
@@ -854,7 +850,7 @@ class EventLog:
 
         Source: PgQ 3.5.2 `pgq.set_queue_config`.
         """
-        self._runner.run(pgq.set_queue_config(log_name, param_name, param_value))
+        self._runner.run(calls.pgq.set_queue_config(log_name, param_name, param_value))
 
     def current_event_table(self, log_name: str) -> str:
         """Return the table that currently receives events, for a COPY in the same transaction.
@@ -865,7 +861,7 @@ class EventLog:
 
         Source: PgQ 3.5.2 `pgq.current_event_table`; differences in sql/pgq/README.md.
         """
-        return self._runner.run(pgq.current_event_table(log_name))
+        return self._runner.run(calls.pgq.current_event_table(log_name))
 
     def register_consumer_at(self, log_name: str, consumer_name: str, tick_pos: int) -> bool:
         """Register a consumer at a tick, or move it there and close its open batch.
@@ -884,7 +880,7 @@ class EventLog:
 
         Source: PgQ 3.5.2 `pgq.register_consumer_at`.
         """
-        return self._runner.run(pgq.register_consumer_at(log_name, consumer_name, tick_pos))
+        return self._runner.run(calls.pgq.register_consumer_at(log_name, consumer_name, tick_pos))
 
     def ticker(self, log_name: str) -> int | None:
         """Tick one log if a tick is due. Safe to call from any number of processes.
@@ -898,7 +894,7 @@ class EventLog:
 
         Source: PgQ 3.5.2 `pgq.ticker`; differences in sql/pgq/README.md.
         """
-        return self._runner.run(pgq.ticker(log_name))
+        return self._runner.run(calls.pgq.ticker(log_name))
 
     def ticker_all(self) -> int:
         """Tick every log whose tick is due.
@@ -908,7 +904,7 @@ class EventLog:
 
         Source: PgQ 3.5.2 `pgq.ticker`.
         """
-        return self._runner.run(pgq.ticker_all())
+        return self._runner.run(calls.pgq.ticker_all())
 
     def ticker_external(
         self, log_name: str, tick_id: int, orig_timestamp: datetime, event_seq: int
@@ -929,7 +925,9 @@ class EventLog:
 
         Source: PgQ 3.5.2 `pgq.ticker`.
         """
-        return self._runner.run(pgq.ticker_external(log_name, tick_id, orig_timestamp, event_seq))
+        return self._runner.run(
+            calls.pgq.ticker_external(log_name, tick_id, orig_timestamp, event_seq)
+        )
 
     def force_tick(self, log_name: str) -> int | None:
         """Make the next call of `ticker` tick regardless of the log's settings; this call itself does not tick.
@@ -939,7 +937,7 @@ class EventLog:
 
         Source: PgQ 3.5.2 `pgq.force_tick`.
         """
-        return self._runner.run(pgq.force_tick(log_name))
+        return self._runner.run(calls.pgq.force_tick(log_name))
 
     def maint_retry_events(self) -> int:
         """Move events whose retry is due back into their logs.
@@ -949,7 +947,7 @@ class EventLog:
 
         Source: PgQ 3.5.2 `pgq.maint_retry_events`.
         """
-        return self._runner.run(pgq.maint_retry_events())
+        return self._runner.run(calls.pgq.maint_retry_events())
 
     def next_batch_info(self, log_name: str, consumer_name: str) -> OpenBatch | None:
         """Open the consumer's next batch as `next_batch` does, and return it with its ticks.
@@ -960,7 +958,7 @@ class EventLog:
 
         Source: PgQ 3.5.2 `pgq.next_batch_info`.
         """
-        return self._runner.run(pgq.next_batch_info(log_name, consumer_name))
+        return self._runner.run(calls.pgq.next_batch_info(log_name, consumer_name))
 
     def next_batch_custom(
         self,
@@ -990,7 +988,7 @@ class EventLog:
         Source: PgQ 3.5.2 `pgq.next_batch_custom`.
         """
         return self._runner.run(
-            pgq.next_batch_custom(
+            calls.pgq.next_batch_custom(
                 log_name,
                 consumer_name,
                 min_lag=min_lag,
@@ -1004,14 +1002,14 @@ class EventLog:
 
         Source: PgQ 3.5.2 `pgq.get_batch_info`.
         """
-        return self._runner.run(pgq.get_batch_info(batch_id))
+        return self._runner.run(calls.pgq.get_batch_info(batch_id))
 
     def version(self) -> str:
         """Return the version of PgQ's interface followed by our own; it starts with `3.5`.
 
         Source: PgQ 3.5.2 `pgq.version`.
         """
-        return self._runner.run(pgq.version())
+        return self._runner.run(calls.pgq.version())
 
     def register_subconsumer(
         self, log_name: str, consumer_name: str, subconsumer_name: str
@@ -1027,7 +1025,7 @@ class EventLog:
         Source: pgq-coop 3.4 `pgq_coop.register_subconsumer`.
         """
         return self._runner.run(
-            pgq_coop.register_subconsumer(log_name, consumer_name, subconsumer_name)
+            calls.pgq_coop.register_subconsumer(log_name, consumer_name, subconsumer_name)
         )
 
     def unregister_subconsumer(
@@ -1050,7 +1048,7 @@ class EventLog:
         Source: pgq-coop 3.4 `pgq_coop.unregister_subconsumer`.
         """
         return self._runner.run(
-            pgq_coop.unregister_subconsumer(
+            calls.pgq_coop.unregister_subconsumer(
                 log_name, consumer_name, subconsumer_name, close_batch=close_batch
             )
         )
@@ -1078,7 +1076,7 @@ class EventLog:
         Source: pgq-coop 3.4 `pgq_coop.next_batch_custom`.
         """
         return self._runner.run(
-            pgq_coop.next_batch_custom(
+            calls.pgq_coop.next_batch_custom(
                 log_name,
                 consumer_name,
                 subconsumer_name,
@@ -1115,7 +1113,7 @@ class EventLog:
         Source: pgq-coop 3.4 `pgq_coop.next_batch`; differences in sql/pgq/README.md.
         """
         return self._runner.run(
-            pgq_coop.next_batch(
+            calls.pgq_coop.next_batch(
                 log_name, consumer_name, subconsumer_name, dead_interval=dead_interval
             )
         )
@@ -1128,14 +1126,14 @@ class EventLog:
 
         Source: pgq-coop 3.4 `pgq_coop.finish_batch`.
         """
-        return self._runner.run(pgq_coop.finish_batch(batch_id))
+        return self._runner.run(calls.pgq_coop.finish_batch(batch_id))
 
     def list_pipelines(self) -> list[PipelineState]:
         """Return the pipelines from event logs into the lake, by log and consumer, with their progress and lag.
 
         Source: `sluice.list_pipelines`.
         """
-        return self._runner.run(pipelines.list_pipelines())
+        return self._runner.run(calls.pipelines.list_pipelines())
 
     def list_groups(self, log_name: str | None = None) -> list[GroupInfo]:
         """Return the settings and lag of the share groups of one log, or of all, by log and name.
@@ -1145,4 +1143,4 @@ class EventLog:
 
         Source: `sluice.list_groups`.
         """
-        return self._runner.run(share_groups.list_groups(log_name))
+        return self._runner.run(calls.share_groups.list_groups(log_name))

@@ -8,8 +8,8 @@ from typing import Any
 
 from psycopg import Connection
 
+from pgsluice.client import calls
 from pgsluice.client._sync.runner import Runner
-from pgsluice.client.calls import inbox
 
 
 class Inbox:
@@ -47,4 +47,4 @@ class Inbox:
 
         Source: `sluice.once`.
         """
-        return self._runner.run(inbox.once(handler, key, keep=keep))
+        return self._runner.run(calls.inbox.once(handler, key, keep=keep))

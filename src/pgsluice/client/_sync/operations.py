@@ -3,47 +3,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import TYPE_CHECKING
 
+from pgsluice.client import calls
 from pgsluice.client._sync.runner import Runner
-from pgsluice.client.calls import (
-    explain,
-    groups,
-    limits,
-    notify,
-    operations,
-    partitions,
-    results,
-    retries,
-    samples,
-    searching,
-    spark_claims,
-    successors,
-)
-from pgsluice.client.explain_records import ExplainedFact
-from pgsluice.client.limit_records import BlockedMessages, LimitUsage
-from pgsluice.client.operation_records import (
-    HandlerPolicy,
-    HandlerTimes,
-    OperatorAction,
-    PurgedMessages,
-    QueueExtent,
-    WorkerProcess,
-)
-from pgsluice.client.records import (
-    MaintenanceFailure,
-    MaintenanceStep,
-    NotifyThrottle,
-    Partition,
-    QueueStream,
-)
-from pgsluice.client.result_records import MessageResult
-from pgsluice.client.retry_records import FailingMessages, MessageAttempts
-from pgsluice.client.sample_records import NewestSample, QueueState, Sample
-from pgsluice.client.search_records import FoundMessages
 from pgsluice.client.sources import Connectable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime, timedelta
+    from typing import Any, Literal
+
+    from pgsluice.client.explain_records import ExplainedFact
+    from pgsluice.client.limit_records import BlockedMessages, LimitUsage
+    from pgsluice.client.operation_records import (
+        HandlerPolicy,
+        HandlerTimes,
+        OperatorAction,
+        PurgedMessages,
+        QueueExtent,
+        WorkerProcess,
+    )
+    from pgsluice.client.records import (
+        MaintenanceFailure,
+        MaintenanceStep,
+        NotifyThrottle,
+        Partition,
+        QueueStream,
+    )
+    from pgsluice.client.result_records import MessageResult
+    from pgsluice.client.retry_records import FailingMessages, MessageAttempts
+    from pgsluice.client.sample_records import NewestSample, QueueState, Sample
+    from pgsluice.client.search_records import FoundMessages
 
 
 class Operations:
@@ -74,7 +65,7 @@ class Operations:
 
         Source: `sluice.explain_message`.
         """
-        return self._runner.run(explain.explain_message(queue_name, msg_id))
+        return self._runner.run(calls.explain.explain_message(queue_name, msg_id))
 
     def explain_queue(self, queue_name: str) -> list[ExplainedFact]:
         """Explain a queue: its messages by state, its history, the reasons why none is claimed, and what happens next.
@@ -84,7 +75,7 @@ class Operations:
 
         Source: `sluice.explain_queue`.
         """
-        return self._runner.run(explain.explain_queue(queue_name))
+        return self._runner.run(calls.explain.explain_queue(queue_name))
 
     def explain_key(self, queue_name: str, key: str) -> list[ExplainedFact]:
         """Explain a key of a queue (header `x-pgmq-group`): its messages, and what blocks the first visible one.
@@ -96,7 +87,7 @@ class Operations:
 
         Source: `sluice.explain_key`.
         """
-        return self._runner.run(explain.explain_key(queue_name, key))
+        return self._runner.run(calls.explain.explain_key(queue_name, key))
 
     def create_fifo_index(self, queue_name: str) -> None:
         """Create the indexes for the `read_grouped` methods; do nothing if they exist.
@@ -107,21 +98,21 @@ class Operations:
 
         Source: PGMQ 1.13.0 `pgmq.create_fifo_index`; differences in sql/pgmq/README.md.
         """
-        self._runner.run(groups.create_fifo_index(queue_name))
+        self._runner.run(calls.groups.create_fifo_index(queue_name))
 
     def create_fifo_indexes_all(self) -> None:
         """Call `create_fifo_index` for every queue, by name.
 
         Source: PGMQ 1.13.0 `pgmq.create_fifo_indexes_all`.
         """
-        self._runner.run(groups.create_fifo_indexes_all())
+        self._runner.run(calls.groups.create_fifo_indexes_all())
 
     def list_limit_usage(self) -> list[LimitUsage]:
         """Return the usage of the limits of every queue with a `fleet_concurrency` or a `rate`, by name.
 
         Source: `sluice.list_limit_usage`.
         """
-        return self._runner.run(limits.list_limit_usage())
+        return self._runner.run(calls.limits.list_limit_usage())
 
     def list_blocked_messages(self, queue_name: str) -> list[BlockedMessages]:
         """Return the blocked keys of a queue with the reason, longest blocked first.
@@ -131,7 +122,7 @@ class Operations:
 
         Source: `sluice.list_blocked_keys`.
         """
-        return self._runner.run(limits.list_blocked_messages(queue_name))
+        return self._runner.run(calls.limits.list_blocked_messages(queue_name))
 
     def unpark_messages(self, queue_name: str, key: str) -> bool:
         """Unpark a key: its messages can be read again in order, starting with the one that awaited its retry.
@@ -144,7 +135,7 @@ class Operations:
 
         Source: `sluice.unpark_key`.
         """
-        return self._runner.run(limits.unpark_messages(queue_name, key))
+        return self._runner.run(calls.limits.unpark_messages(queue_name, key))
 
     def enable_notify_insert(self, queue_name: str, *, throttle_interval_ms: int = 250) -> None:
         """Notify listeners when new messages are committed; if already enabled, only set the interval.
@@ -168,7 +159,7 @@ class Operations:
         Source: PGMQ 1.13.0 `pgmq.enable_notify_insert`; differences in sql/pgmq/README.md.
         """
         self._runner.run(
-            notify.enable_notify_insert(queue_name, throttle_interval_ms=throttle_interval_ms)
+            calls.notify.enable_notify_insert(queue_name, throttle_interval_ms=throttle_interval_ms)
         )
 
     def disable_notify_insert(self, queue_name: str) -> None:
@@ -178,7 +169,7 @@ class Operations:
 
         Source: PGMQ 1.13.0 `pgmq.disable_notify_insert`.
         """
-        self._runner.run(notify.disable_notify_insert(queue_name))
+        self._runner.run(calls.notify.disable_notify_insert(queue_name))
 
     def update_notify_insert(self, queue_name: str, *, throttle_interval_ms: int) -> None:
         """Change the minimum interval between notifications, without a lock on the queue; the next message notifies.
@@ -194,7 +185,7 @@ class Operations:
         Source: PGMQ 1.13.0 `pgmq.update_notify_insert`.
         """
         self._runner.run(
-            notify.update_notify_insert(queue_name, throttle_interval_ms=throttle_interval_ms)
+            calls.notify.update_notify_insert(queue_name, throttle_interval_ms=throttle_interval_ms)
         )
 
     def list_notify_insert_throttles(self) -> list[NotifyThrottle]:
@@ -202,14 +193,14 @@ class Operations:
 
         Source: PGMQ 1.13.0 `pgmq.list_notify_insert_throttles`.
         """
-        return self._runner.run(notify.list_notify_insert_throttles())
+        return self._runner.run(calls.notify.list_notify_insert_throttles())
 
     def list_workers(self) -> list[WorkerProcess]:
         """Return the worker processes with what they run, by app and host; also those lost in the last 24 hours.
 
         Source: `sluice.list_workers`.
         """
-        return self._runner.run(operations.list_workers())
+        return self._runner.run(calls.operations.list_workers())
 
     def handler_policies(self, source: str) -> list[HandlerPolicy]:
         """Return the retry policies that handlers of live workers declare for a source, by app and handler.
@@ -219,7 +210,7 @@ class Operations:
 
         Source: `sluice.handler_policies`.
         """
-        return self._runner.run(operations.handler_policies(source))
+        return self._runner.run(calls.operations.handler_policies(source))
 
     def list_handler_times(
         self, *, of_source: str | None = None, of_worker: str | None = None
@@ -235,7 +226,7 @@ class Operations:
         Source: `sluice.list_handler_times`.
         """
         return self._runner.run(
-            operations.list_handler_times(of_source=of_source, of_worker=of_worker)
+            calls.operations.list_handler_times(of_source=of_source, of_worker=of_worker)
         )
 
     def list_actions(
@@ -254,7 +245,7 @@ class Operations:
         Source: `sluice.list_actions`.
         """
         return self._runner.run(
-            operations.list_actions(of_queue, before_action_id=before_action_id, qty=qty)
+            calls.operations.list_actions(of_queue, before_action_id=before_action_id, qty=qty)
         )
 
     def note_action(
@@ -281,7 +272,7 @@ class Operations:
         Source: `sluice.note_action`.
         """
         self._runner.run(
-            operations.note_action(
+            calls.operations.note_action(
                 action,
                 queue_name=queue_name,
                 of_filter=of_filter,
@@ -302,7 +293,7 @@ class Operations:
 
         Source: `sluice.queue_extent`.
         """
-        return self._runner.run(operations.queue_extent(queue_name, upto_msg_id=upto_msg_id))
+        return self._runner.run(calls.operations.queue_extent(queue_name, upto_msg_id=upto_msg_id))
 
     def purge_messages(
         self,
@@ -331,7 +322,9 @@ class Operations:
         Source: `sluice.purge_messages`.
         """
         return self._runner.run(
-            operations.purge_messages(queue_name, upto_msg_id, after_msg_id=after_msg_id, qty=qty)
+            calls.operations.purge_messages(
+                queue_name, upto_msg_id, after_msg_id=after_msg_id, qty=qty
+            )
         )
 
     def list_partitions(self, queue_name: str) -> list[Partition]:
@@ -339,7 +332,7 @@ class Operations:
 
         Empty if the queue is not partitioned or does not exist.
         """
-        return self._runner.run(partitions.list_partitions(queue_name))
+        return self._runner.run(calls.partitions.list_partitions(queue_name))
 
     def maintain(self) -> list[MaintenanceStep]:
         """Run the next part of the maintenance of queues. Call it every few seconds.
@@ -353,7 +346,7 @@ class Operations:
         Raises:
             ServerError: The transaction is not READ COMMITTED.
         """
-        return self._runner.run(partitions.maintain())
+        return self._runner.run(calls.partitions.maintain())
 
     def list_failures(self) -> list[MaintenanceFailure]:
         """Return maintenance tasks whose last attempt failed, of queues, logs and share groups.
@@ -365,7 +358,7 @@ class Operations:
 
         Source: `sluice.list_failures`.
         """
-        return self._runner.run(partitions.list_failures())
+        return self._runner.run(calls.partitions.list_failures())
 
     def get_result(self, queue_name: str, msg_id: int) -> MessageResult:
         """Return the state of a message, and the result of its handler if one is kept.
@@ -379,7 +372,7 @@ class Operations:
 
         Source: `sluice.get_result`.
         """
-        return self._runner.run(results.get_result(queue_name, msg_id))
+        return self._runner.run(calls.results.get_result(queue_name, msg_id))
 
     def count_retrying(self, queue_name: str) -> int:
         """Count the messages of a queue that failed and wait for a retry.
@@ -389,7 +382,7 @@ class Operations:
 
         Source: `sluice.count_retrying`.
         """
-        return self._runner.run(retries.count_retrying(queue_name))
+        return self._runner.run(calls.retries.count_retrying(queue_name))
 
     def list_attempts(self, queue_name: str, msg_ids: Sequence[int]) -> list[MessageAttempts]:
         """Return the recorded attempts of messages of a queue or its dead letters, with the last error, by msg_id.
@@ -402,7 +395,7 @@ class Operations:
 
         Source: `sluice.list_attempts`.
         """
-        return self._runner.run(retries.list_attempts(queue_name, msg_ids))
+        return self._runner.run(calls.retries.list_attempts(queue_name, msg_ids))
 
     def list_failing(self, of_queue: str | None = None) -> list[FailingMessages]:
         """Return failed messages that are still retried, grouped by queue and error, most frequent error first.
@@ -415,7 +408,7 @@ class Operations:
 
         Source: `sluice.list_failing`.
         """
-        return self._runner.run(retries.list_failing(of_queue))
+        return self._runner.run(calls.retries.list_failing(of_queue))
 
     def list_queue_states(self, *, after_name: str = "", qty: int = 1000) -> list[QueueState]:
         """Return the figures of queues by name, at a bounded cost per queue.
@@ -426,7 +419,7 @@ class Operations:
 
         Source: `sluice.list_queue_states`.
         """
-        return self._runner.run(samples.list_queue_states(after_name=after_name, qty=qty))
+        return self._runner.run(calls.samples.list_queue_states(after_name=after_name, qty=qty))
 
     def take_samples(self) -> int:
         """Append a sample of each queue, consumer and share group, and of all queues together.
@@ -439,7 +432,7 @@ class Operations:
 
         Source: `sluice.take_samples`.
         """
-        return self._runner.run(samples.take_samples())
+        return self._runner.run(calls.samples.take_samples())
 
     def list_samples(
         self,
@@ -465,7 +458,7 @@ class Operations:
         Source: `sluice.list_samples`.
         """
         return self._runner.run(
-            samples.list_samples(
+            calls.samples.list_samples(
                 kind, name, since=since, reader_name=reader_name, until=until, every=every
             )
         )
@@ -478,7 +471,7 @@ class Operations:
 
         Source: `sluice.list_newest_samples`.
         """
-        return self._runner.run(samples.list_newest_samples(kind))
+        return self._runner.run(calls.samples.list_newest_samples(kind))
 
     def search_messages(
         self,
@@ -532,7 +525,7 @@ class Operations:
         Source: `sluice.search_messages`.
         """
         return self._runner.run(
-            searching.search_messages(
+            calls.searching.search_messages(
                 queue_name,
                 relation,
                 of_state=of_state,
@@ -564,14 +557,14 @@ class Operations:
 
         Source: `sluice.queue_stream_drop`.
         """
-        return self._runner.run(spark_claims.queue_stream_drop(stream_name))
+        return self._runner.run(calls.spark_claims.queue_stream_drop(stream_name))
 
     def list_queue_streams(self) -> list[QueueStream]:
         """Return the streams of queues, by name, with their unsettled messages.
 
         Source: `sluice.list_queue_streams`.
         """
-        return self._runner.run(spark_claims.list_queue_streams())
+        return self._runner.run(calls.spark_claims.list_queue_streams())
 
     def enable_successors(self, queue_name: str) -> None:
         """Allow messages that run after messages of this queue, see `after` of `WorkQueue.send`.
@@ -584,4 +577,4 @@ class Operations:
 
         Source: `sluice.enable_successors`.
         """
-        self._runner.run(successors.enable_successors(queue_name))
+        self._runner.run(calls.successors.enable_successors(queue_name))

@@ -3,15 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
-from typing import Any, Unpack
+from typing import TYPE_CHECKING
 
+from pgsluice.client import calls
 from pgsluice.client._sync.runner import Runner
-from pgsluice.client.calls import explain, schedules
-from pgsluice.client.explain_records import ExplainedFact
-from pgsluice.client.schedule_records import FiredSlot, Schedule, ScheduleOptions
 from pgsluice.client.sources import Connectable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+    from typing import Any, Unpack
+
+    from pgsluice.client.explain_records import ExplainedFact
+    from pgsluice.client.schedule_records import FiredSlot, Schedule, ScheduleOptions
 
 
 class Schedules:
@@ -47,7 +51,7 @@ class Schedules:
 
         Source: `sluice.explain_schedule`.
         """
-        return self._runner.run(explain.explain_schedule(name))
+        return self._runner.run(calls.explain.explain_schedule(name))
 
     def schedule(
         self,
@@ -82,7 +86,7 @@ class Schedules:
         Source: `sluice.schedule`.
         """
         return self._runner.run(
-            schedules.schedule(name, queue_name, message, headers=headers, **options)
+            calls.schedules.schedule(name, queue_name, message, headers=headers, **options)
         )
 
     def schedule_event(
@@ -122,7 +126,7 @@ class Schedules:
         Source: `sluice.schedule`.
         """
         return self._runner.run(
-            schedules.schedule_event(
+            calls.schedules.schedule_event(
                 name,
                 log_name,
                 ev_type,
@@ -143,7 +147,7 @@ class Schedules:
 
         Source: `sluice.unschedule`.
         """
-        return self._runner.run(schedules.unschedule(name))
+        return self._runner.run(calls.schedules.unschedule(name))
 
     def pause_schedule(self, name: str) -> bool:
         """Pause a schedule from the commit on. Slots during the pause are not caught up.
@@ -156,7 +160,7 @@ class Schedules:
 
         Source: `sluice.pause_schedule`.
         """
-        return self._runner.run(schedules.pause_schedule(name))
+        return self._runner.run(calls.schedules.pause_schedule(name))
 
     def resume_schedule(self, name: str) -> bool:
         """Resume a paused schedule with the first slot after now.
@@ -169,7 +173,7 @@ class Schedules:
 
         Source: `sluice.pause_schedule`.
         """
-        return self._runner.run(schedules.resume_schedule(name))
+        return self._runner.run(calls.schedules.resume_schedule(name))
 
     def retire_schedules(self, declared_by: str, names: Sequence[str]) -> list[str]:
         """Pause the schedules that an app declared earlier and does not declare any more.
@@ -186,7 +190,7 @@ class Schedules:
 
         Source: `sluice.retire_schedules`.
         """
-        return self._runner.run(schedules.retire_schedules(declared_by, names))
+        return self._runner.run(calls.schedules.retire_schedules(declared_by, names))
 
     def run_schedule(self, name: str) -> int:
         """Send a schedule's message or event now, paused or not; its slots fire independently.
@@ -203,14 +207,14 @@ class Schedules:
 
         Source: `sluice.run_schedule`.
         """
-        return self._runner.run(schedules.run_schedule(name))
+        return self._runner.run(calls.schedules.run_schedule(name))
 
     def list_schedules(self) -> list[Schedule]:
         """Return every schedule, by name; message, event and error only for a role that may read messages.
 
         Source: `sluice.list_schedules`.
         """
-        return self._runner.run(schedules.list_schedules())
+        return self._runner.run(calls.schedules.list_schedules())
 
     def fire_schedules(self, *, schedules_max: int = 100) -> list[FiredSlot]:
         """Fire the schedules that are due, longest overdue first.
@@ -230,11 +234,11 @@ class Schedules:
 
         Source: `sluice.fire_schedules`.
         """
-        return self._runner.run(schedules.fire_schedules(schedules_max=schedules_max))
+        return self._runner.run(calls.schedules.fire_schedules(schedules_max=schedules_max))
 
     def next_schedule_at(self) -> datetime | None:
         """Return the earliest due time of all schedules, possibly in the past; None without one.
 
         Source: the table `sluice.schedule`.
         """
-        return self._runner.run(schedules.next_schedule_at())
+        return self._runner.run(calls.schedules.next_schedule_at())

@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING
 
+from pgsluice.client import calls
 from pgsluice.client._sync.runner import Runner
-from pgsluice.client.calls import tables
-from pgsluice.client.records import Message, QueueInfo, QueueMetrics
 from pgsluice.client.sources import Connectable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+    from typing import Any
+
+    from pgsluice.client.records import Message, QueueInfo, QueueMetrics
 
 
 class TableQueue:
@@ -48,7 +52,7 @@ class TableQueue:
             QueueNameError: As for `WorkQueue.create`.
             ServerError: As for `WorkQueue.create`.
         """
-        self._runner.run_steps(tables.create(queue_name))
+        self._runner.run_steps(calls.tables.create(queue_name))
 
     def drop_queue(self, queue_name: str) -> bool:
         """Drop a queue with its messages and its archive; True if it existed.
@@ -58,11 +62,11 @@ class TableQueue:
         Raises:
             QueueNameError: The table belongs to a queue whose name differs in case; the error names it.
         """
-        return self._runner.run_steps(tables.drop_queue(queue_name))
+        return self._runner.run_steps(calls.tables.drop_queue(queue_name))
 
     def list_queues(self) -> list[QueueInfo]:
         """Return every queue, by name."""
-        return self._runner.run_steps(tables.list_queues())
+        return self._runner.run_steps(calls.tables.list_queues())
 
     def purge_queue(self, queue_name: str) -> int:
         """Delete all messages of a queue, visible or not, and keep its archive; return the number of messages.
@@ -70,15 +74,15 @@ class TableQueue:
         Takes an ACCESS EXCLUSIVE lock on the table, which needs the TRUNCATE privilege: waits for open readers and
         blocks other sessions.
         """
-        return self._runner.run_steps(tables.purge_queue(queue_name))
+        return self._runner.run_steps(calls.tables.purge_queue(queue_name))
 
     def metrics(self, queue_name: str) -> QueueMetrics:
         """Return the metrics of one queue; counts all messages."""
-        return self._runner.run(tables.metrics(queue_name))
+        return self._runner.run(calls.tables.metrics(queue_name))
 
     def metrics_all(self) -> list[QueueMetrics]:
         """Return the metrics of every queue that has its table, by name."""
-        return self._runner.run_steps(tables.metrics_all())
+        return self._runner.run_steps(calls.tables.metrics_all())
 
     def send(
         self,
@@ -94,7 +98,9 @@ class TableQueue:
             PayloadError: As for `WorkQueue.send`. Nothing was sent.
             ArgumentError: As for `WorkQueue.send`. Nothing was sent.
         """
-        return self._runner.run(tables.send(queue_name, message, headers=headers, delay=delay))
+        return self._runner.run(
+            calls.tables.send(queue_name, message, headers=headers, delay=delay)
+        )
 
     def send_batch(
         self,
@@ -111,7 +117,7 @@ class TableQueue:
             ArgumentError: As for `WorkQueue.send`. Nothing was sent.
         """
         return self._runner.run(
-            tables.send_batch(queue_name, messages, headers=headers, delay=delay)
+            calls.tables.send_batch(queue_name, messages, headers=headers, delay=delay)
         )
 
     def read(
@@ -127,7 +133,7 @@ class TableQueue:
         Raises:
             ArgumentError: `vt` or `qty` is out of range. Nothing was read.
         """
-        return self._runner.run(tables.read(queue_name, vt, qty, conditional=conditional))
+        return self._runner.run(calls.tables.read(queue_name, vt, qty, conditional=conditional))
 
     def pop(self, queue_name: str, qty: int = 1) -> list[Message]:
         """Read up to `qty` visible messages and delete them immediately; as `WorkQueue.pop`.
@@ -135,23 +141,23 @@ class TableQueue:
         Raises:
             ArgumentError: `qty` is out of range. Nothing was read.
         """
-        return self._runner.run(tables.pop(queue_name, qty))
+        return self._runner.run(calls.tables.pop(queue_name, qty))
 
     def delete(self, queue_name: str, msg_id: int) -> bool:
         """Delete one message, even if another reader holds it; False when it is not in the queue."""
-        return self._runner.run(tables.delete(queue_name, msg_id))
+        return self._runner.run(calls.tables.delete(queue_name, msg_id))
 
     def delete_batch(self, queue_name: str, msg_ids: Sequence[int]) -> list[int]:
         """Delete messages, even if other readers hold them; return the msg_ids found in the queue, lowest first."""
-        return self._runner.run(tables.delete_batch(queue_name, msg_ids))
+        return self._runner.run(calls.tables.delete_batch(queue_name, msg_ids))
 
     def archive(self, queue_name: str, msg_id: int) -> bool:
         """Move one message into the archive, even if another reader holds it; False when it is not in the queue."""
-        return self._runner.run(tables.archive(queue_name, msg_id))
+        return self._runner.run(calls.tables.archive(queue_name, msg_id))
 
     def archive_batch(self, queue_name: str, msg_ids: Sequence[int]) -> list[int]:
         """Move messages into the archive, even if other readers hold them; return the msg_ids found, lowest first."""
-        return self._runner.run(tables.archive_batch(queue_name, msg_ids))
+        return self._runner.run(calls.tables.archive_batch(queue_name, msg_ids))
 
     def set_vt(self, queue_name: str, msg_id: int, vt: int | datetime) -> Message | None:
         """Change the visibility timeout of one message, even if another reader holds it; as `WorkQueue.set_vt`.
@@ -159,7 +165,7 @@ class TableQueue:
         Raises:
             ArgumentError: `vt` is negative, not whole, or a time without a zone.
         """
-        return self._runner.run(tables.set_vt(queue_name, msg_id, vt))
+        return self._runner.run(calls.tables.set_vt(queue_name, msg_id, vt))
 
     def set_vt_batch(
         self, queue_name: str, msg_ids: Sequence[int], vt: int | datetime
@@ -169,4 +175,4 @@ class TableQueue:
         Raises:
             ArgumentError: As for `set_vt`.
         """
-        return self._runner.run(tables.set_vt_batch(queue_name, msg_ids, vt))
+        return self._runner.run(calls.tables.set_vt_batch(queue_name, msg_ids, vt))

@@ -3,37 +3,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
-from typing import Any, Unpack
+from datetime import timedelta
+from typing import TYPE_CHECKING
 
+from pgsluice.client import calls
 from pgsluice.client._sync.shard_runner import Sharded
-from pgsluice.client.calls import (
-    archives,
-    claims,
-    deduplication,
-    groups,
-    partitions,
-    pgmq,
-    reading,
-    retries,
-    settings,
-)
-from pgsluice.client.calls.successors import AfterFailure
-from pgsluice.client.records import (
-    ClaimOutcome,
-    Message,
-    QueueInfo,
-    QueueMetrics,
-    RoutingMatch,
-    StoredMessage,
-    TopicBinding,
-)
-from pgsluice.client.retry_records import FailedMessage
-from pgsluice.client.settings_records import Change, QueueOptions, QueueSettings
 from pgsluice.client.sources import Connectable
-from pgsluice.client.unique import Unique
 from pgsluice.shards.pool import ShardPool
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+    from typing import Any, Unpack
+
+    from pgsluice.client.calls.successors import AfterFailure
+    from pgsluice.client.records import (
+        ClaimOutcome,
+        Message,
+        QueueInfo,
+        QueueMetrics,
+        RoutingMatch,
+        StoredMessage,
+        TopicBinding,
+    )
+    from pgsluice.client.retry_records import FailedMessage
+    from pgsluice.client.settings_records import Change, QueueOptions, QueueSettings
+    from pgsluice.client.unique import Unique
 
 
 class WorkQueue(Sharded):
@@ -75,7 +70,7 @@ class WorkQueue(Sharded):
 
         Source: `sluice.create_queue`; PGMQ 1.13.0 `pgmq.create`, differences in sql/pgmq/README.md.
         """
-        return self._runner.run(pgmq.create(queue_name, archive_retention=archive_retention))
+        return self._runner.run(calls.pgmq.create(queue_name, archive_retention=archive_retention))
 
     def send(
         self,
@@ -130,7 +125,7 @@ class WorkQueue(Sharded):
         Source: PGMQ 1.13.0 `pgmq.send`; with a key `sluice.send`, with `after` `sluice.send_after`.
         """
         return self._runner.run(
-            deduplication.send(
+            calls.deduplication.send(
                 queue_name,
                 message,
                 headers=headers,
@@ -175,7 +170,7 @@ class WorkQueue(Sharded):
         Source: PGMQ 1.13.0 `pgmq.send_batch`; with keys `sluice.send_batch`.
         """
         return self._runner.run(
-            deduplication.send_batch(
+            calls.deduplication.send_batch(
                 queue_name,
                 messages,
                 headers=headers,
@@ -214,7 +209,7 @@ class WorkQueue(Sharded):
 
         Source: PGMQ 1.13.0 `pgmq.read`; differences in sql/pgmq/README.md.
         """
-        return self._runner.run(reading.read(queue_name, vt, qty, conditional=conditional))
+        return self._runner.run(calls.reading.read(queue_name, vt, qty, conditional=conditional))
 
     def read_with_poll(
         self,
@@ -249,7 +244,7 @@ class WorkQueue(Sharded):
         Source: PGMQ 1.13.0 `pgmq.read_with_poll`; differences in sql/pgmq/README.md.
         """
         return self._runner.run(
-            reading.read_with_poll(
+            calls.reading.read_with_poll(
                 queue_name,
                 vt,
                 qty,
@@ -274,7 +269,7 @@ class WorkQueue(Sharded):
 
         Source: PGMQ 1.13.0 `pgmq.pop`.
         """
-        return self._runner.run(reading.pop(queue_name, qty))
+        return self._runner.run(calls.reading.pop(queue_name, qty))
 
     def delete(self, queue_name: str, msg_id: int) -> bool:
         """Delete one message, even if another reader holds it: this cancels it (see `Handler.cancel`).
@@ -284,7 +279,7 @@ class WorkQueue(Sharded):
 
         Source: PGMQ 1.13.0 `pgmq.delete`.
         """
-        return self._runner.run(reading.delete(queue_name, msg_id))
+        return self._runner.run(calls.reading.delete(queue_name, msg_id))
 
     def delete_batch(self, queue_name: str, msg_ids: Sequence[int]) -> list[int]:
         """Delete messages, even if other readers hold them.
@@ -294,7 +289,7 @@ class WorkQueue(Sharded):
 
         Source: PGMQ 1.13.0 `pgmq.delete`.
         """
-        return self._runner.run(reading.delete_batch(queue_name, msg_ids))
+        return self._runner.run(calls.reading.delete_batch(queue_name, msg_ids))
 
     def archive(self, queue_name: str, msg_id: int) -> bool:
         """Move one message into the queue's archive, even if another reader holds it.
@@ -304,7 +299,7 @@ class WorkQueue(Sharded):
 
         Source: PGMQ 1.13.0 `pgmq.archive`.
         """
-        return self._runner.run(reading.archive(queue_name, msg_id))
+        return self._runner.run(calls.reading.archive(queue_name, msg_id))
 
     def archive_batch(self, queue_name: str, msg_ids: Sequence[int]) -> list[int]:
         """Move messages into the queue's archive, even if other readers hold them.
@@ -314,7 +309,7 @@ class WorkQueue(Sharded):
 
         Source: PGMQ 1.13.0 `pgmq.archive`.
         """
-        return self._runner.run(reading.archive_batch(queue_name, msg_ids))
+        return self._runner.run(calls.reading.archive_batch(queue_name, msg_ids))
 
     def set_vt(self, queue_name: str, msg_id: int, vt: int | datetime) -> Message | None:
         """Change the visibility timeout of one message, even if another reader holds it.
@@ -332,7 +327,7 @@ class WorkQueue(Sharded):
 
         Source: PGMQ 1.13.0 `pgmq.set_vt`.
         """
-        return self._runner.run(reading.set_vt(queue_name, msg_id, vt))
+        return self._runner.run(calls.reading.set_vt(queue_name, msg_id, vt))
 
     def set_vt_batch(
         self, queue_name: str, msg_ids: Sequence[int], vt: int | datetime
@@ -347,7 +342,7 @@ class WorkQueue(Sharded):
 
         Source: PGMQ 1.13.0 `pgmq.set_vt`.
         """
-        return self._runner.run(reading.set_vt_batch(queue_name, msg_ids, vt))
+        return self._runner.run(calls.reading.set_vt_batch(queue_name, msg_ids, vt))
 
     def delete_claimed(self, queue_name: str, messages: Sequence[Message]) -> list[ClaimOutcome]:
         """Delete messages whose claim is still current.
@@ -362,7 +357,7 @@ class WorkQueue(Sharded):
 
         Source: `sluice.delete`.
         """
-        return self._runner.run(claims.delete(queue_name, messages))
+        return self._runner.run(calls.claims.delete(queue_name, messages))
 
     def archive_claimed(self, queue_name: str, messages: Sequence[Message]) -> list[ClaimOutcome]:
         """Move messages whose claim is still current into the queue's archive.
@@ -376,7 +371,7 @@ class WorkQueue(Sharded):
 
         Source: `sluice.archive`.
         """
-        return self._runner.run(claims.archive(queue_name, messages))
+        return self._runner.run(calls.claims.archive(queue_name, messages))
 
     def extend_claimed(
         self, queue_name: str, messages: Sequence[Message], vt: int
@@ -396,7 +391,7 @@ class WorkQueue(Sharded):
 
         Source: `sluice.extend`.
         """
-        return self._runner.run(claims.extend(queue_name, messages, vt))
+        return self._runner.run(calls.claims.extend(queue_name, messages, vt))
 
     def release_claimed(
         self, queue_name: str, messages: Sequence[Message], *, delay: int = 0
@@ -416,7 +411,7 @@ class WorkQueue(Sharded):
 
         Source: `sluice.release`.
         """
-        return self._runner.run(claims.release_batch(queue_name, messages, delay=delay))
+        return self._runner.run(calls.claims.release_batch(queue_name, messages, delay=delay))
 
     def release(
         self,
@@ -443,7 +438,7 @@ class WorkQueue(Sharded):
         Source: `sluice.release`.
         """
         return self._runner.run(
-            claims.release(queue_name, msg_id, read_ct, delay=delay, enqueued_at=enqueued_at)
+            calls.claims.release(queue_name, msg_id, read_ct, delay=delay, enqueued_at=enqueued_at)
         )
 
     def reject(
@@ -472,7 +467,7 @@ class WorkQueue(Sharded):
         Source: `sluice.reject`.
         """
         return self._runner.run(
-            claims.reject(queue_name, msg_id, read_ct, reason, error, enqueued_at=enqueued_at)
+            calls.claims.reject(queue_name, msg_id, read_ct, reason, error, enqueued_at=enqueued_at)
         )
 
     def fail(
@@ -503,7 +498,9 @@ class WorkQueue(Sharded):
 
         Source: `sluice.fail`.
         """
-        return self._runner.run(retries.fail(queue_name, failures, worker=worker, policy=policy))
+        return self._runner.run(
+            calls.retries.fail(queue_name, failures, worker=worker, policy=policy)
+        )
 
     def lock_messages(self, queue_name: str, messages: Sequence[Message]) -> list[ClaimOutcome]:
         """Lock messages against reads until the end of the transaction, even after their visibility timeout.
@@ -519,7 +516,7 @@ class WorkQueue(Sharded):
 
         Source: `sluice.lock_messages`.
         """
-        return self._runner.run(retries.lock_messages(queue_name, messages))
+        return self._runner.run(calls.retries.lock_messages(queue_name, messages))
 
     def browse(
         self,
@@ -562,7 +559,7 @@ class WorkQueue(Sharded):
         Source: `sluice.browse`.
         """
         return self._runner.run(
-            archives.browse(
+            calls.archives.browse(
                 queue_name,
                 relation,
                 after_msg_id=after_msg_id,
@@ -584,7 +581,7 @@ class WorkQueue(Sharded):
 
         Source: `sluice.get_messages`.
         """
-        return self._runner.run(archives.get_messages(queue_name, msg_ids))
+        return self._runner.run(calls.archives.get_messages(queue_name, msg_ids))
 
     def count_messages(
         self,
@@ -615,7 +612,7 @@ class WorkQueue(Sharded):
         Source: `sluice.count_messages`.
         """
         return self._runner.run(
-            archives.count_messages(
+            calls.archives.count_messages(
                 queue_name,
                 relation,
                 conditional=conditional,
@@ -631,21 +628,21 @@ class WorkQueue(Sharded):
 
         Source: PGMQ 1.13.0 `pgmq.metrics`.
         """
-        return self._runner.run(pgmq.metrics(queue_name))
+        return self._runner.run(calls.pgmq.metrics(queue_name))
 
     def metrics_all(self) -> list[QueueMetrics]:
         """Return the metrics of every queue, by name; counts all messages.
 
         Source: PGMQ 1.13.0 `pgmq.metrics_all`.
         """
-        return self._runner.run(pgmq.metrics_all())
+        return self._runner.run(calls.pgmq.metrics_all())
 
     def list_queues(self) -> list[QueueInfo]:
         """Return every queue, by name.
 
         Source: PGMQ 1.13.0 `pgmq.list_queues`.
         """
-        return self._runner.run(pgmq.list_queues())
+        return self._runner.run(calls.pgmq.list_queues())
 
     def purge_queue(self, queue_name: str) -> int:
         """Delete all messages of a queue, visible or not, and keep its archive.
@@ -657,7 +654,7 @@ class WorkQueue(Sharded):
 
         Source: PGMQ 1.13.0 `pgmq.purge_queue`.
         """
-        return self._runner.run(pgmq.purge_queue(queue_name))
+        return self._runner.run(calls.pgmq.purge_queue(queue_name))
 
     def drop_queue(self, queue_name: str) -> bool:
         """Drop a queue with its messages, its archive and its topic bindings.
@@ -670,7 +667,7 @@ class WorkQueue(Sharded):
 
         Source: PGMQ 1.13.0 `pgmq.drop_queue`.
         """
-        return self._runner.run(pgmq.drop_queue(queue_name))
+        return self._runner.run(calls.pgmq.drop_queue(queue_name))
 
     def set_queue_options(self, queue_name: str, **options: Unpack[QueueOptions]) -> Change:
         """Change the given options of a queue; the others keep their values.
@@ -691,7 +688,7 @@ class WorkQueue(Sharded):
 
         Source: `sluice.set_queue_options`.
         """
-        return self._runner.run(settings.set_queue_options(queue_name, **options))
+        return self._runner.run(calls.settings.set_queue_options(queue_name, **options))
 
     def queue_options(self, queue_name: str) -> QueueSettings:
         """Return the options of a queue.
@@ -701,14 +698,14 @@ class WorkQueue(Sharded):
 
         Source: `sluice.queue_options`.
         """
-        return self._runner.run(settings.queue_options(queue_name))
+        return self._runner.run(calls.settings.queue_options(queue_name))
 
     def list_queue_options(self) -> list[QueueSettings]:
         """Return the options of all queues, by name.
 
         Source: `sluice.queue_options`.
         """
-        return self._runner.run(settings.list_queue_options())
+        return self._runner.run(calls.settings.list_queue_options())
 
     def create_unlogged(
         self, queue_name: str, *, archive_retention: timedelta | None = timedelta(days=7)
@@ -731,7 +728,7 @@ class WorkQueue(Sharded):
         Source: `sluice.create_queue`; PGMQ 1.13.0 `pgmq.create_unlogged`, differences in sql/pgmq/README.md.
         """
         return self._runner.run(
-            pgmq.create_unlogged(queue_name, archive_retention=archive_retention)
+            calls.pgmq.create_unlogged(queue_name, archive_retention=archive_retention)
         )
 
     def create_partitioned(
@@ -761,7 +758,7 @@ class WorkQueue(Sharded):
         Source: PGMQ 1.13.0 `pgmq.create_partitioned`; differences in sql/pgmq/README.md.
         """
         self._runner.run(
-            partitions.create_partitioned(
+            calls.partitions.create_partitioned(
                 queue_name, partition_interval, retention_interval, premake
             )
         )
@@ -782,7 +779,7 @@ class WorkQueue(Sharded):
 
         Source: PGMQ 1.13.0 `pgmq.read_grouped`; differences in sql/pgmq/README.md.
         """
-        return self._runner.run(groups.read_grouped(queue_name, vt, qty))
+        return self._runner.run(calls.groups.read_grouped(queue_name, vt, qty))
 
     def read_grouped_rr(self, queue_name: str, vt: int = 30, qty: int = 1) -> list[Message]:
         """Read up to `qty` messages round-robin: the first of each group, then the second of each, and so on.
@@ -800,7 +797,7 @@ class WorkQueue(Sharded):
 
         Source: PGMQ 1.13.0 `pgmq.read_grouped_rr`; differences in sql/pgmq/README.md.
         """
-        return self._runner.run(groups.read_grouped_rr(queue_name, vt, qty))
+        return self._runner.run(calls.groups.read_grouped_rr(queue_name, vt, qty))
 
     def read_grouped_head(self, queue_name: str, vt: int = 30, qty: int = 1) -> list[Message]:
         """Read the first message of up to `qty` groups.
@@ -818,7 +815,7 @@ class WorkQueue(Sharded):
 
         Source: PGMQ 1.13.0 `pgmq.read_grouped_head`; differences in sql/pgmq/README.md.
         """
-        return self._runner.run(groups.read_grouped_head(queue_name, vt, qty))
+        return self._runner.run(calls.groups.read_grouped_head(queue_name, vt, qty))
 
     def read_grouped_with_poll(
         self,
@@ -849,7 +846,7 @@ class WorkQueue(Sharded):
         Source: PGMQ 1.13.0 `pgmq.read_grouped_with_poll`.
         """
         return self._runner.run(
-            groups.read_grouped_with_poll(
+            calls.groups.read_grouped_with_poll(
                 queue_name,
                 vt,
                 qty,
@@ -885,7 +882,7 @@ class WorkQueue(Sharded):
         Source: PGMQ 1.13.0 `pgmq.read_grouped_rr_with_poll`.
         """
         return self._runner.run(
-            groups.read_grouped_rr_with_poll(
+            calls.groups.read_grouped_rr_with_poll(
                 queue_name,
                 vt,
                 qty,
@@ -921,7 +918,7 @@ class WorkQueue(Sharded):
         Source: PGMQ 1.13.0 `pgmq.read_grouped_head_with_poll`.
         """
         return self._runner.run(
-            groups.read_grouped_head_with_poll(
+            calls.groups.read_grouped_head_with_poll(
                 queue_name,
                 vt,
                 qty,
@@ -943,7 +940,7 @@ class WorkQueue(Sharded):
 
         Source: PGMQ 1.13.0 `pgmq.bind_topic`.
         """
-        self._runner.run(pgmq.bind_topic(pattern, queue_name))
+        self._runner.run(calls.pgmq.bind_topic(pattern, queue_name))
 
     def unbind_topic(self, pattern: str, queue_name: str) -> bool:
         """Remove a binding; messages already delivered stay.
@@ -956,7 +953,7 @@ class WorkQueue(Sharded):
 
         Source: PGMQ 1.13.0 `pgmq.unbind_topic`.
         """
-        return self._runner.run(pgmq.unbind_topic(pattern, queue_name))
+        return self._runner.run(calls.pgmq.unbind_topic(pattern, queue_name))
 
     def test_routing(self, routing_key: str) -> list[RoutingMatch]:
         """Return the bindings that match a routing key, by pattern and queue; nothing is sent.
@@ -966,14 +963,14 @@ class WorkQueue(Sharded):
 
         Source: PGMQ 1.13.0 `pgmq.test_routing`.
         """
-        return self._runner.run(pgmq.test_routing(routing_key))
+        return self._runner.run(calls.pgmq.test_routing(routing_key))
 
     def list_topic_bindings(self, queue_name: str | None = None) -> list[TopicBinding]:
         """Return the topic bindings of one queue, or of all, latest first; empty if the queue does not exist.
 
         Source: PGMQ 1.13.0 `pgmq.list_topic_bindings`.
         """
-        return self._runner.run(pgmq.list_topic_bindings(queue_name))
+        return self._runner.run(calls.pgmq.list_topic_bindings(queue_name))
 
     def send_topic(
         self, routing_key: str, message: Any, *, headers: Any = None, delay: int = 0
@@ -996,7 +993,9 @@ class WorkQueue(Sharded):
 
         Source: PGMQ 1.13.0 `pgmq.send_topic`.
         """
-        return self._runner.run(pgmq.send_topic(routing_key, message, headers=headers, delay=delay))
+        return self._runner.run(
+            calls.pgmq.send_topic(routing_key, message, headers=headers, delay=delay)
+        )
 
     def send_batch_topic(
         self,
@@ -1025,5 +1024,5 @@ class WorkQueue(Sharded):
         Source: PGMQ 1.13.0 `pgmq.send_batch_topic`.
         """
         return self._runner.run(
-            pgmq.send_batch_topic(routing_key, messages, headers=headers, delay=delay)
+            calls.pgmq.send_batch_topic(routing_key, messages, headers=headers, delay=delay)
         )

@@ -1,6 +1,13 @@
 """Operation of several databases that share the keys of messages: change their directory, and show their state."""
 
-from pgsluice.ops.shards.changing import apply, move
-from pgsluice.ops.shards.opening import Shard, opened
+from typing import TYPE_CHECKING
 
-__all__ = ["Shard", "apply", "move", "opened"]
+from pgsluice.lazily import lazily
+
+if TYPE_CHECKING:
+    from pgsluice.ops.shards.changing import apply as apply
+    from pgsluice.ops.shards.changing import move as move
+    from pgsluice.ops.shards.opening import Shard as Shard
+    from pgsluice.ops.shards.opening import opened as opened
+else:
+    __all__, __getattr__, __dir__ = lazily(__name__)

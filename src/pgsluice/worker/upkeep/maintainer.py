@@ -22,7 +22,7 @@ from pgsluice.errors import (
     SluiceError,
 )
 from pgsluice.sessions import SluiceConnection
-from pgsluice.worker.engine.claim.start_checks import require_transactions_of
+from pgsluice.worker.engine.connections.pooler import require_transactions_of
 from pgsluice.worker.forks import close_in_forks
 from pgsluice.worker.loops import run_in_thread
 from pgsluice.worker.upkeep.leader import Leader, Standing, Work
