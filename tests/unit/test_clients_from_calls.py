@@ -39,10 +39,14 @@ def call(returns, *, mark="Log", arguments="log_name: str", docstring='"""Do it.
 @pytest.mark.parametrize(
     ("returns", "result", "body"),
     [
-        ("Call[int]", "int", "return await self._runner.run(logs.do(*self._name))"),
-        ("Call[None]", "None", "await self._runner.run(logs.do(*self._name))"),
-        ("Steps[bool]", "bool", "return await self._runner.run_steps(logs.do(*self._name))"),
-        ("CallOrCopy[int]", "int", "return await self._runner.run_or_copy(logs.do(*self._name))"),
+        ("Call[int]", "int", "return await self._runner.run(calls.logs.do(*self._name))"),
+        ("Call[None]", "None", "await self._runner.run(calls.logs.do(*self._name))"),
+        ("Steps[bool]", "bool", "return await self._runner.run_steps(calls.logs.do(*self._name))"),
+        (
+            "CallOrCopy[int]",
+            "int",
+            "return await self._runner.run_or_copy(calls.logs.do(*self._name))",
+        ),
     ],
 )
 def test_return_type_of_a_call_decides_its_execution(written, returns, result, body):
