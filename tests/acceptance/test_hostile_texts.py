@@ -142,9 +142,20 @@ def wrong(text: str) -> list[str]:
     ]
 
 
+@pytest.fixture
+def shards_file(evil_database, tmp_path) -> str:
+    """A file of one shard, whose only pin is of a hostile key."""
+    path = tmp_path / "shards.toml"
+    lines = ("[shards]", f"a = {{ dsn = {json.dumps(evil_database)} }}", "[pins]")
+    path.write_text("\n".join([*lines, f'{json.dumps(EVIL)} = "a"']), encoding="utf-8")
+    return str(path)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("as_json", [False, True])
-def test_no_command_prints_what_a_terminal_acts_upon(evil_database, capfd, monkeypatch, as_json):
+def test_no_command_prints_what_a_terminal_acts_upon(
+    evil_database, shards_file, capfd, monkeypatch, as_json
+):
     monkeypatch.setenv("PGSLUICE_DSN", evil_database)
     monkeypatch.setenv("COLUMNS", "200")
     tried = shown = 0
@@ -155,6 +166,7 @@ def test_no_command_prints_what_a_terminal_acts_upon(evil_database, capfd, monke
         if as_json and "--json" not in flags:
             continue
         options = [*OPTIONS.get(name, []), *(["--yes"] if "--yes" in flags else [])]
+        options += ["--shards", shards_file] if name.startswith("shards ") else []
         options += ["--json"] if as_json else []
 
         out, err = run(capfd, [*name.split(), *options, "--", *arguments(command, name)])

@@ -348,7 +348,8 @@ PLANTED = {
     # The one statement of a read without due messages.
     "due messages come after all ready ones": (
         READERS,
-        "where deferred.vt > deferred.enqueued_at\n                      and deferred.vt <= due_by",
+        "where deferred.vt > deferred.enqueued_at\n                      and deferred.vt >= v_first_vt\n"
+        "                      and deferred.vt <= due_by",
         "where false",
     ),
     "messages in flight are ready": (
@@ -356,7 +357,7 @@ PLANTED = {
         "where ready.vt <= ready.enqueued_at\n                  and ready.vt <= due_by",
         "where true",
     ),
-    "a condition is ignored": (READERS, "and v_contained is null and %5$s", "and %5$s"),
+    "a condition is ignored": (READERS, "if v_contained is null and (", "if ("),
     "ready messages in any order": (
         READERS,
         "order by ready.msg_id\n",
