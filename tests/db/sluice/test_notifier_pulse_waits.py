@@ -23,6 +23,8 @@ NOTIFIER_AWAIT = (
     "(integer,interval,oid[],text[],bigint[],bigint[],boolean[],interval,interval)"
 )
 
+HOLD = "v_hold constant interval := '50 ms'"
+
 
 def announced(session, known, seen, *, wait="0", pause="1 ms", is_pending=False, names=("a",)):
     """Run one call for queues that all have the same known and seen id."""
@@ -34,6 +36,8 @@ def announced(session, known, seen, *, wait="0", pause="1 ms", is_pending=False,
 @pytest.fixture
 def queue(connection):
     connection.execute("select pgmq.create('a'), pgmq.create('b')")
+    # Other tests write in databases of the same server, which would end the waits.
+    replace_in(connection, NOTIFIER_AWAIT, HOLD, HOLD.replace("50 ms", "1 hour"))
     return connection
 
 
@@ -98,6 +102,32 @@ def check_late_commit(database, queue, listener, wait="1 s"):
 
 def test_the_wait_ends_with_the_commit_of_a_send(database, queue, listener):
     check_late_commit(database, queue, listener, wait="30 s")
+
+
+def test_a_transaction_that_writes_ends_a_wait_which_would_keep_its_dead_rows(database, connection):
+    connection.execute("select pgmq.create('a')")
+    with database.connect() as notifier:
+        began_s = time.monotonic()
+        waiting = run_in_thread("waiter", lambda: announced(notifier, None, 0, wait="60 s"))
+        while not waiting.done():
+            connection.execute("select pg_current_xact_id()")
+            time.sleep(0.005)
+
+        assert waiting.result() == (True, [None], [None], [None])
+        assert 0.05 <= time.monotonic() - began_s < 30
+
+
+def test_a_wait_lasts_while_nobody_writes(connection):
+    connection.execute("select pgmq.create('a')")
+    for _ in range(20):  # other tests, and the server's own processes, may write
+        snapshot = value(connection, "select pg_current_snapshot()")
+        began_s = time.monotonic()
+        announced(connection, None, 0, wait="0.3 s")
+        took_s = time.monotonic() - began_s
+        if value(connection, "select pg_current_snapshot()") == snapshot:
+            assert took_s >= 0.3
+            return
+    pytest.fail("others wrote in each of 20 waits")
 
 
 def check_locks(database, queue, _listener):

@@ -14,8 +14,9 @@
  * claims) is found by sluice.notifier_poll, so this returns soon if a pending queue stays without a visible message.
  *
  * Each expression below takes a new snapshot, because the function is volatile. The transaction holds a snapshot, locks on
- * the sequences and the lock of the leader for the time of the wait: keep it short. It holds no lock on a queue's table
- * while it waits.
+ * the sequences and the lock of the leader for the time of the wait: keep it short. It returns after 50 ms if a transaction
+ * has begun or ended to write: that snapshot would keep the rows that it deletes. It holds no lock on a queue's table while
+ * it waits.
  *
  * Calls: sluice._lock_notifier, sluice.lead, sluice.notifier_wake, pgmq.format_table_name. Reads: the queues' tables.
  */
@@ -31,10 +32,13 @@ as $$
 declare
     v_give_up constant interval := '5 ms'; -- for a transaction that has taken an id and not committed yet
     v_share constant integer := 9; -- waits this many times the duration of a look
+    v_hold constant interval := '50 ms'; -- maximum time of the snapshot while others write
     v_end timestamptz;
     v_began timestamptz;
     v_pause_s double precision;
+    v_hold_end timestamptz;
     v_snapshot text;
+    v_first_snapshot text;
     v_read text;
     v_is_new boolean := false;
     v_last_id bigint;
@@ -53,6 +57,8 @@ begin
     first_ready := array_fill(null::bigint, array[cardinality(queue_names)]);
     last_ready := first_ready;
     v_end := clock_timestamp() + wait;
+    v_hold_end := clock_timestamp() + v_hold;
+    v_first_snapshot := pg_current_snapshot();
     loop
         v_began := clock_timestamp();
         v_snapshot := pg_current_snapshot();
@@ -103,7 +109,9 @@ begin
             end if;
         end loop;
         v_read := v_snapshot;
-        exit when v_is_new or clock_timestamp() >= v_end;
+        exit when v_is_new
+            or clock_timestamp() >= v_end
+            or v_snapshot <> v_first_snapshot and clock_timestamp() >= v_hold_end;
         v_pause_s := greatest(extract(epoch from pause), extract(epoch from clock_timestamp() - v_began) * v_share);
         perform pg_sleep(least(v_pause_s, extract(epoch from v_end - clock_timestamp())));
     end loop;
@@ -117,6 +125,6 @@ end;
 $$;
 
 comment on function sluice.notifier_pulse(integer, interval, oid[], text[], bigint[], bigint[], boolean[], interval, interval) is
-    'Return true if this notifier leads, which it does unless another one has polled within the standby time; then also the last id of each sequence, or null for all if one is being dropped. With queues: wait until a sequence differs from its known id, and notify the listeners of queues with visible messages above the seen id; also returns the lowest and highest of these per queue.';
+    'Return true if this notifier leads, which it does unless another one has polled within the standby time; then also the last id of each sequence, or null for all if one is being dropped. With queues: wait until a sequence differs from its known id, at most 50 ms if other transactions write, and notify the listeners of queues with visible messages above the seen id; also returns the lowest and highest of these per queue.';
 revoke execute on function sluice.notifier_pulse(integer, interval, oid[], text[], bigint[], bigint[], boolean[], interval, interval) from public;
 grant execute on function sluice.notifier_pulse(integer, interval, oid[], text[], bigint[], bigint[], boolean[], interval, interval) to sluice_admin, sluice_reader;
