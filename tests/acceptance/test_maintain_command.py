@@ -10,9 +10,12 @@ import subprocess
 import sys
 import time
 
+import psycopg
 import pytest
 
-from pgsluice import EventLog, Listener, ListenerState, WorkQueue
+from conftest import FAST
+from pgsluice import EventLog, Listener, ListenerState, WorkQueue, schema
+from pgsluice.embedded import EmbeddedServer
 from support import rows, value, wait_until
 
 PGSLUICE = [sys.executable, "-c", "from pgsluice.cli.main import main; main()"]
@@ -100,6 +103,36 @@ def test_maintain_logs_its_work_and_stops_on_a_signal(database_18, log, number):
 
     assert (step["task"], step["queue_name"], step["done"]) == ("rotate", "changes", True)
     assert process.returncode == 0
+
+
+@pytest.mark.slow
+def test_maintain_waits_for_a_server_that_is_down_at_its_start(servers_folder):
+    server = EmbeddedServer(servers_folder / "maintained", options=FAST)
+    server.start()
+    try:
+        with psycopg.connect(server.url(), autocommit=True) as connection:
+            schema.install(connection)
+            EventLog(connection).create("changes")
+            EventLog(connection).insert_event("changes", "t", "x")
+        server.stop()
+        with maintaining(server.url()) as process:
+            line = process.stdout.readline()
+            assert "maintenance: " in line
+            assert "; retry in" in line
+            server.start()
+
+            with psycopg.connect(server.url(), autocommit=True) as connection:
+                wait_until(
+                    lambda: not EventLog(connection).get_queue_info("changes")[0].ev_new,
+                    "a tick",
+                )
+        server.stop()
+        with maintaining(server.url()) as process:
+            process.stdout.readline()
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(30) == 0
+    finally:
+        server.stop("immediate")
 
 
 def test_once_does_all_there_is_and_ends(database_18, log):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from importlib import resources
 
 import click
 
+from pgsluice.backoff import Backoff
 from pgsluice.cli.clients import one_connection
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import dsn_option, json_option
@@ -24,6 +26,8 @@ from pgsluice.extras import require_packages
 from pgsluice.schema import installed_versions
 from pgsluice.worker import Maintainer, Maintenance, Pace, Ticker
 from pgsluice.worker.engine.connections.pooler import require_transactions_of
+
+_log = logging.getLogger(__name__)
 
 
 @click.command(short_help="Run maintenance of queues and logs.")
@@ -95,11 +99,11 @@ def maintain(
     """Tick and rotate event logs, retry events, notify listeners, fire schedules, create partitions, and
     delete what is older than its retention.
 
-    Runs until interrupted, and prints each step except ticks; it is silent while there is nothing to do. pgqd and
-    pg_cron may run at the same time. For failover, run two processes, or one in addition to `pgsluice worker run`: one
-    leads, and another takes over within two seconds. Objects in use are skipped until a later run. Failures are logged,
-    listed by `pgsluice status`, and do not stop other steps. With --once, events become readable only at each run,
-    listeners are not notified, and the exit code is 1 if a step failed or was skipped.
+    Runs until interrupted, also while the server is down, and prints each step except ticks; it is silent while there
+    is nothing to do. pgqd and pg_cron may run at the same time. For failover, run two processes, or one in addition to
+    `pgsluice worker run`: one leads, and another takes over within two seconds. Objects in use are skipped until a
+    later run. Failures are logged, listed by `pgsluice status`, and do not stop other steps. With --once, events become
+    readable only at each run, listeners are not notified, and the exit code is 1 if a step failed or was skipped.
     """
     if print_cron:
         echo_lines(
@@ -110,12 +114,8 @@ def maintain(
     if tick_min_s > tick_max_s:
         raise click.UsageError("--tick-interval-min is greater than --tick-interval-max")
     target = for_writing(resolve(dsn))
-    with connect(target, autocommit=True) as connection:
-        if not installed_versions(connection):
-            raise NotInstalledError(
-                "pgsluice is not installed in this database; install it with: pgsluice schema install"
-            )
     if once:
+        _require_installed(target)
         _maintain_once(target, as_json)
         return
     pace = Pace(
@@ -125,11 +125,25 @@ def maintain(
         poll_interval_s=poll_interval_s,
     )
     with stop_on_signals() as stop, _metrics_served(target, metrics_host, metrics_port):
+        backoff = Backoff("maintenance", _log.log)
+        is_installed = False
+        while not (is_installed or stop.is_set()):
+            with backoff.attempt(stop):
+                _require_installed(target)
+                is_installed = True
         Maintainer(
             target.conninfo,
             pace=pace,
             report=lambda step: _print_step(step, as_json=as_json),
         ).run(stop)
+
+
+def _require_installed(target: Target) -> None:
+    with connect(target, autocommit=True) as connection:
+        if not installed_versions(connection):
+            raise NotInstalledError(
+                "pgsluice is not installed in this database; install it with: pgsluice schema install"
+            )
 
 
 @contextmanager

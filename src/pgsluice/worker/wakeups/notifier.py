@@ -33,8 +33,8 @@ _REFRESH_COST_SHARE = 0.02
 # While messages arrive: time after a wake-up for which rounds are frequent, and their interval.
 _BUSY_S = 1.0
 _BUSY_INTERVAL_S = 0.001
-# Maximum time for which a round waits for new messages in the server. It holds a snapshot meanwhile, so the server shortens
-# it if others write.
+# Maximum time for which a round waits for new messages in the server. It holds a snapshot meanwhile, so the server
+# shortens it if others write.
 _WAIT_S = 0.25
 # Maximum share of time spent in rounds, when idle and while messages arrive.
 _COST_SHARE = 0.1
