@@ -60,7 +60,10 @@ def run(
         folder.chmod(0o755)  # as root, the server runs as another user, which needs access
         server = EmbeddedServer(
             folder / "data",
-            options={"synchronous_commit": synchronous_commit},
+            options={
+                "synchronous_commit": synchronous_commit,
+                **getattr(workload, "SERVER_OPTIONS", {}),
+            },
             bin_dir=getattr(workload, "BIN_DIR", None),
             tcp=getattr(workload, "TCP", False),
         )

@@ -35,6 +35,7 @@ class Cost:
         transactions: Transactions of the database.
         blocks: Blocks that its sessions read, in shared buffers or not.
         rows: Rows of the plans of its queries, of a step that only reads; counted by `exact_cost_of` only.
+        locks: The most locks of a transaction of it, likewise.
     """
 
     cpu_ms: float
@@ -42,6 +43,7 @@ class Cost:
     transactions: float
     blocks: float
     rows: float = 0.0
+    locks: float = 0.0
 
 
 @dataclass
@@ -151,6 +153,12 @@ class Growth:
             math.log((cost2 + floor) / (cost1 + floor)) / math.log(size2 / size1)
             for (size1, cost1), (size2, cost2) in pairwise(points)
         ]
+
+    @property
+    def locks_per_object(self) -> float:
+        """Further locks of a transaction for each further object, between the largest sizes."""
+        (size1, cost1), (size2, cost2) = sorted(self.costs.items())[-2:]
+        return (cost2.locks - cost1.locks) / (size2 - size1)
 
     def is_line(self, name: str) -> bool:
         """True if the last exponent, of the largest sizes, is not a curve."""
@@ -266,15 +274,15 @@ def exact_cost_of(site: Site, step: Step) -> Cost:
         _await_end(site)
         totals.append([after - first for after, first in zip(_counts(site), before, strict=True)])
     transactions, blocks = (max(0, last - first) for first, last in zip(*totals[1:], strict=True))
-    rows = 0.0
+    rows = locks = 0.0
     if step.is_read:
         with step.opened(site) as call:
             call()
             with rows_counted() as counted:
                 call()
-        rows = counted.total
+        rows, locks = counted.total, float(counted.locks)
         _await_end(site)
-    return Cost(0.0, 0.0, transactions / units, blocks / units, rows)
+    return Cost(0.0, 0.0, transactions / units, blocks / units, rows, locks)
 
 
 def _await_end(site: Site) -> None:

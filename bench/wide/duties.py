@@ -17,7 +17,7 @@ from bench.wide.costs import Call, Site, Step
 from pgsluice.cli.status import status
 from pgsluice.connection import resolve
 from pgsluice.dashboard import app
-from pgsluice.ops.doctor import diagnose
+from pgsluice.ops.doctor import Thresholds, diagnose
 from pgsluice.ops.metrics.collector import DatabaseCollector
 from pgsluice.worker import Maintainer, Maintenance, Notifier, Ticker
 
@@ -56,7 +56,13 @@ def pool(site: Site) -> Iterator[ConnectionPool[Any]]:
 
 
 def statement(
-    name: str, query: str, *, unit: str = "call", growth: float = 1.0, calls: int = 3
+    name: str,
+    query: str,
+    *,
+    unit: str = "call",
+    growth: float = 1.0,
+    calls: int = 3,
+    is_read: bool = False,
 ) -> Step:
     """Return a step that runs a statement."""
 
@@ -65,7 +71,7 @@ def statement(
         with session(site) as connection:
             yield lambda: void(connection.execute(query).fetchall())
 
-    return Step(name, unit, opened, growth, calls)
+    return Step(name, unit, opened, growth, calls, is_read=is_read)
 
 
 def void(_result: object) -> None:
@@ -141,12 +147,12 @@ def samples(site: Site) -> Iterator[Call]:
 
 @contextmanager
 def doctor(site: Site) -> Iterator[Call]:
-    """Run all checks, without their limit of time."""
+    """Run all checks, without their limit of time, and of all logs, as if all had ticked long ago."""
     with session(site) as connection:
 
         def call() -> None:
             began_s = time.monotonic()
-            for finding in diagnose(connection, budget_s=LIMIT_S):
+            for finding in diagnose(connection, thresholds=Thresholds(tick_s=0), budget_s=LIMIT_S):
                 took_s, began_s = time.monotonic() - began_s, time.monotonic()
                 if took_s > DOCTOR_S:
                     site.note(

@@ -70,9 +70,9 @@ def claimed(site: Site) -> Iterator[Call]:
 
 
 FIGURES = (
-    statement("pgq.get_queue_info()", "select * from pgq.get_queue_info()"),
-    statement("pgq.get_consumer_info()", "select * from pgq.get_consumer_info()"),
-    statement("sluice.list_consumers()", "select * from sluice.list_consumers(null)"),
+    statement("pgq.get_queue_info()", "select * from pgq.get_queue_info()", is_read=True),
+    statement("pgq.get_consumer_info()", "select * from pgq.get_consumer_info()", is_read=True),
+    statement("sluice.list_consumers()", "select * from sluice.list_consumers(null)", is_read=True),
 )
 LOGS = Dimension(
     "logs",
@@ -91,7 +91,9 @@ LOGS = Dimension(
         statement("sluice.maintain_groups()", "select * from sluice.maintain_groups(null)"),
         statement("pgq.maint_retry_events()", "select pgq.maint_retry_events()"),
         *FIGURES,
-        statement("sluice.list_groups()", "select * from sluice.list_groups(null, null)"),
+        statement(
+            "sluice.list_groups()", "select * from sluice.list_groups(null, null)", is_read=True
+        ),
         page("/logs"),
     ),
 )

@@ -58,7 +58,7 @@ QUEUES = Dimension(
             growth=0.0,
         ),
         *DUTIES,
-        statement("pgmq.metrics_all()", "select * from pgmq.metrics_all()"),
+        statement("pgmq.metrics_all()", "select * from pgmq.metrics_all()", is_read=True),
         page("/queues"),
     ),
 )

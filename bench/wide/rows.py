@@ -1,4 +1,4 @@
-"""Rows that the plans of statements read, join and discard: counts work that reads no blocks, such as nested loops."""
+"""Rows and locks of statements: work that reads no blocks, such as nested loops, and what fills the lock table."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from unittest.mock import patch
 import psycopg
 from psycopg.rows import tuple_row
 
+LOCKS = "select count(*) from pg_locks where pid = pg_backend_pid()"
 _execute = psycopg.Cursor.execute
 
 
@@ -19,12 +20,14 @@ class Rows:
     Attributes:
         total: Rows of all nodes of all plans, and those that a filter or a join has discarded.
         largest: The statement with the most, and its rows.
+        locks: The most locks that a transaction had after a statement.
     """
 
     def __init__(self) -> None:
         """Start at zero."""
         self.total = 0.0
         self.largest = ("", 0.0)
+        self.locks = 0
 
     def add(self, statement: str, plan: dict[str, Any]) -> None:
         """Add those of a plan."""
@@ -55,11 +58,17 @@ def rows_counted() -> Iterator[Rows]:
         first = lines[0].split()[0].lower() if lines else ""
         # A function that sets something for the statements after it needs no explanation.
         if first in ("select", "with") and "set_config" not in text:
-            with psycopg.Cursor(self.connection, row_factory=tuple_row) as cursor:
+            with (
+                self.connection.transaction(),
+                psycopg.Cursor(self.connection, row_factory=tuple_row) as cursor,
+            ):
                 explained = "explain (analyze, timing off, format json) " + text
                 plan = _execute(cursor, explained.encode(), params, prepare=False).fetchone()
+                locks = _execute(cursor, LOCKS).fetchone()
             assert plan is not None
+            assert locks is not None
             found.add(text, plan[0][0]["Plan"])
+            found.locks = max(found.locks, locks[0])
         return _execute(self, query, params, **options)
 
     with patch.object(psycopg.Cursor, "execute", execute):

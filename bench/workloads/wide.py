@@ -55,6 +55,8 @@ OPTIONS = {
     "dead_letters_large": 10_000_000,
     "wide_idle_seconds": 10,
 }
+# The catalogs of 10,000 queues or 1,000 logs take more than the default of 128 MB.
+SERVER_OPTIONS = {"shared_buffers": "1GB"}
 NOTES: list[str] = []
 # The costs of each step by dimension, for the result file.
 DETAILS: dict[str, list[dict[str, Any]]] = {}

@@ -1,6 +1,6 @@
 """Growth of costs with the size, the short form of `python -m bench --workload wide`: no cost grows faster than a line.
 
-Counted are blocks, transactions and rows of plans, which do not depend on the load of the machine.
+Counted are blocks, transactions, rows of plans and locks, which do not depend on the load of the machine.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from support import value
 
 # Below these, plans of small tables and a page more of a few indexes determine a cost.
 COUNTED = {"blocks": 200.0, "transactions": 5.0, "rows": 1_000.0}
+# The lock table of a server is shared: by default it has 6,400 entries. A lock on a sequence lasts until the transaction ends.
+LOCKS_PER_OBJECT = 1.1
 # At small sizes constant parts and changes of plans blur the exponent; that of a quadratic cost is 2.
 BLUR = 0.45
 SIZES = {
@@ -49,19 +51,21 @@ def site(database_18: Database) -> Iterator[Site]:
 
 
 def curves(site: Site, dimension: Dimension, sizes: tuple[int, ...]) -> list[str]:
-    """Return the costs of a dimension that grow faster than expected."""
+    """Return the costs of a dimension that grow faster than expected, locks included."""
     *_, found = grown(site, dimension, sizes, is_exact=True)
     assert [len(growth.costs) for growth in found] == [len(sizes)] * len(found)
     return [
         f"{growth.step}: {name} {[getattr(cost, name) for cost in growth.costs.values()]}"
         for growth in found
-        for name in COUNTED
+        for name in (*COUNTED, "locks")
         if is_curve(growth, name)
     ]
 
 
 def is_curve(growth: Growth, name: str) -> bool:
     """True if a cost grows faster than expected, also with what blurs it."""
+    if name == "locks":
+        return growth.locks_per_object > LOCKS_PER_OBJECT
     return growth.exponents(name, COUNTED[name])[-1] > growth.growth_max + BLUR
 
 

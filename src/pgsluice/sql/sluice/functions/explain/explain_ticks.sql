@@ -13,8 +13,8 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_log constant pgq.queue := pgq._require_log(log_name);
-    v_tick constant pgq.tick := pgq._last_tick(v_log.queue_id);
-    v_events bigint := pgq._event_seq(v_log.queue_id) - v_tick.tick_event_seq;
+    v_tick pgq.tick;
+    v_events bigint;
     v_now constant timestamptz := clock_timestamp();
     v_late_at constant timestamptz := v_now - 3 * v_log.queue_ticker_max_lag - interval '10 seconds';
     v_is_late boolean := false;
@@ -22,9 +22,17 @@ begin
     if v_log.queue_ticker_paused then
         return query values (null::timestamptz, 'ticker paused', '{}'::jsonb);
     end if;
-    if v_tick.tick_time < v_late_at then
-        v_is_late := coalesce((pgq._oldest_events(v_log.queue_id, array[v_tick.tick_snapshot], array[null::integer]))[1] < v_late_at, false);
-    end if;
+    begin
+        v_tick := pgq._last_tick(v_log.queue_id);
+        v_events := pgq._event_seq(v_log.queue_id) - v_tick.tick_event_seq;
+        if v_tick.tick_time < v_late_at then
+            v_is_late := coalesce((pgq._oldest_events(v_log.queue_id, array[v_tick.tick_snapshot], array[null::integer]))[1] < v_late_at, false);
+        end if;
+        raise sqlstate 'RL000'; -- releases the locks: doctor calls this for all logs
+    exception
+        when sqlstate 'RL000' then
+            null;
+    end;
     -- A retried event, and one that was committed late, have lower numbers than the tick.
     if v_is_late then
         v_events := greatest(1, v_events);
