@@ -6,11 +6,13 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.endurance import plots
+from bench.wide.costs import IDLE
 from bench.workloads import constants, spark_size
 
 PAGE = Path(__file__).parents[1] / "docs" / "guides" / "how-far-it-goes.md"
@@ -47,11 +49,19 @@ class Constants:
     Attributes:
         report: The result file of the workload `constants`.
         lake: The result file of the workload `spark_size`.
+        wide: That of the workload `wide`.
+        runs: Those of the parts of the workload `endurance`.
     """
 
-    def __init__(self, report: Mapping[str, Any], lake: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        report: Mapping[str, Any],
+        lake: Mapping[str, Any],
+        wide: Mapping[str, Any] | None = None,
+        runs: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
         """Use these result files."""
-        self.report, self.lake = report, lake
+        self.report, self.lake, self.wide, self.runs = report, lake, wide or {}, runs
         self._rates = {
             each["question"]: next(iter(each["median"].values())) for each in report["results"]
         }
@@ -62,8 +72,9 @@ class Constants:
         return cls(
             *(
                 json.loads(max(folder.glob(f"*-{name}.json")).read_text(encoding="utf-8"))
-                for name in ("constants", "spark_size")
-            )
+                for name in ("constants", "spark_size", "wide")
+            ),
+            runs=plots.newest(folder),
         )
 
     def each(self, flow: str, size: int, unit: str) -> float:
@@ -250,6 +261,8 @@ def tables(known: Constants) -> dict[str, str]:
         "lake-next": example(log_rows(known, servers=4, **two_tb)),
         "backlogs": backlog_table(known),
         "clusters": cluster_table(known),
+        "objects": objects_table(known),
+        "runs": runs_table(known),
     }
 
 
@@ -260,7 +273,7 @@ def machine(known: Constants) -> str:
         f"{report['machine']['processor']}, {report['machine']['cores']} cores, "
         f"{report['machine']['memory_gb']:.0f} GB, PostgreSQL {report['server']['server_version']}, "
         f"load {report['machine']['load_before'][0]:.1f} before"
-        for report in (known.report, known.lake)
+        for report in (known.report, known.lake, known.wide, *known.runs)
     )
 
 
@@ -331,6 +344,49 @@ def cluster_table(known: Constants) -> str:
         "",
         *(f"- {text}" for text in computed["assumptions"]),
     ]
+    return "\n".join(lines)
+
+
+def objects_table(known: Constants) -> str:
+    """Format what many objects cost."""
+    lines = [
+        "| many | CPU per message, of server and client | idle minute of `pgsluice maintain` |",
+        "|---|---|---|",
+    ]
+    for name, steps in known.wide["details"].items():
+        sizes = " to ".join(
+            f"{int(size):,}" for size in (*steps[0]["costs"],)[:: len(steps[0]["costs"]) - 1]
+        )
+        costs = "; ".join(
+            f"{each['step']} {_of_sizes(each, 1, 'ms')}"
+            for each in steps
+            if each["unit"] == "message"
+        )
+        idle = next(each for each in steps if each["step"] == IDLE)
+        lines.append(f"| {sizes} {name} | {costs} | {_of_sizes(idle, 1e-3, 's')} |")
+    return "\n".join(lines)
+
+
+def _of_sizes(step: Mapping[str, Any], scale: float, unit: str) -> str:
+    """Return the CPU time of a step at its smallest and its largest size."""
+    first, *_, last = (cost["cpu_ms"] * scale for cost in step["costs"].values())
+    return f"{first:.2g} to {last:.2g} {unit}"
+
+
+def runs_table(known: Constants) -> str:
+    """Format the long runs: the last tenth of each compared with the first."""
+    lines = [
+        "| run | messages | hours | per second, first and last tenth | p99 of a claim | growth found |",
+        "|---|---|---|---|---|---|",
+    ]
+    for report in known.runs:
+        speed, claim, *others = (each for each in report["findings"])
+        grows = [each["question"] for each in others if each["reached"] is False]
+        hours = report["series"]["hours"][-1]
+        lines.append(
+            f"| {report['title']} | {report['done']:,} | {hours:.1f} | {speed['first']:,.0f}, {speed['last']:,.0f} | "
+            f"{claim['first']:.0f}, {claim['last']:.0f} ms | {', '.join(grows) or 'none'} |"
+        )
     return "\n".join(lines)
 
 

@@ -17,6 +17,7 @@ import psycopg
 from bench.wide.rows import rows_counted
 from pgsluice.embedded import EmbeddedServer
 
+IDLE = "pgsluice maintain, idle"  # name of the step
 LINE = 1.1  # a larger exponent is a curve
 FLAT = 0.15  # of a cost that must not depend on the size
 # Costs below these are the same: of a call without work, and of a step more of a few indexes.

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from psycopg_pool import ConnectionPool
 from starlette.testclient import TestClient
 
-from bench.wide.costs import Call, Site, Step
+from bench.wide.costs import IDLE, Call, Site, Step
 from pgsluice.cli.status import status
 from pgsluice.connection import resolve
 from pgsluice.dashboard import app
@@ -121,9 +121,7 @@ def idle(seconds: float) -> Step:
                 time.sleep(seconds)
             )  # the first call is for the first rounds, which poll every queue
 
-    return Step(
-        "pgsluice maintain, idle", "idle minute", opened, calls=1, is_counted=False, seconds=seconds
-    )
+    return Step(IDLE, "idle minute", opened, calls=1, is_counted=False, seconds=seconds)
 
 
 @contextmanager

@@ -60,7 +60,7 @@ declare
     v_blocks_max constant bigint := 20;
     v_rest constant float8 := 20;
     v_rest_min_s constant float8 := 0.2;
-    v_rest_max_s constant float8 := 10;
+    v_rest_max_s constant float8 := 60;
     -- The head stays this far behind what was found, so that transactions of usual length need not wait for a full
     -- scan.
     v_slack_ids constant bigint := 1000;
