@@ -271,8 +271,12 @@ def machine(known: Constants) -> str:
     return "\n".join(
         f"- `python -m {report['command'].partition(' -m ')[2]}`, {report['at'][:10]}: "
         f"{report['machine']['processor']}, {report['machine']['cores']} cores, "
-        f"{report['machine']['memory_gb']:.0f} GB, PostgreSQL {report['server']['server_version']}, "
-        f"load {report['machine']['load_before'][0]:.1f} before"
+        f"{report['machine']['memory_gb']:.0f} GB, PostgreSQL {report['server']['server_version']}"
+        + (
+            f", load {loads[0]:.1f} before"
+            if (loads := report["machine"].get("load_before"))
+            else ""
+        )
         for report in (known.report, known.lake, known.wide, *known.runs)
     )
 
