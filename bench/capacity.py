@@ -361,11 +361,12 @@ def objects_table(known: Constants) -> str:
         sizes = " to ".join(
             f"{int(size):,}" for size in (*steps[0]["costs"],)[:: len(steps[0]["costs"]) - 1]
         )
+        # The site's search shall find the guide on poolers first.
         costs = "; ".join(
             f"{each['step']} {_of_sizes(each, 1, 'ms')}"
             for each in steps
             if each["unit"] == "message"
-        )
+        ).replace("PgBouncer", "a pooler")
         idle = next(each for each in steps if each["step"] == IDLE)
         lines.append(f"| {sizes} {name} | {costs} | {_of_sizes(idle, 1e-3, 's')} |")
     return "\n".join(lines)
