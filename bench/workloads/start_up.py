@@ -83,12 +83,12 @@ QUESTIONS = (
         CLAIM_ONE,
     ),
 )
-RECORDS = "click, rich and the modules of the command take nearly as long as the import of psycopg"
+IMPORTS = "click, rich and the modules of the command take nearly as long as the import of psycopg"
 GOALS = {
     QUESTIONS[0].name: Goal(1 / 1.1),
-    QUESTIONS[1].name: Goal(1 / 1.5, why_missed=RECORDS),
+    QUESTIONS[1].name: Goal(1 / 1.5, why_missed=IMPORTS),
     QUESTIONS[2].name: Goal(
-        1 / 2, why_missed=f"{RECORDS}; the worker checks what it needs before its first claim"
+        1 / 2, why_missed=f"{IMPORTS}; the worker checks what it needs before its first claim"
     ),
 }
 
