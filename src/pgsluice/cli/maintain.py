@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict
 from importlib import resources
 
 import click
 
-from pgsluice.backoff import Backoff
 from pgsluice.cli.clients import one_connection
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import dsn_option, json_option
@@ -21,13 +19,11 @@ from pgsluice.cli.signals import stop_on_signals
 from pgsluice.cli.types import Duration
 from pgsluice.client import MaintenanceStep
 from pgsluice.connection import Target, connect, for_writing, resolve
-from pgsluice.errors import NotInstalledError
+from pgsluice.errors import TRANSIENT, NotInstalledError
 from pgsluice.extras import require_packages
 from pgsluice.schema import installed_versions
 from pgsluice.worker import Maintainer, Maintenance, Pace, Ticker
 from pgsluice.worker.engine.connections.pooler import require_transactions_of
-
-_log = logging.getLogger(__name__)
 
 
 @click.command(short_help="Run maintenance of queues and logs.")
@@ -114,8 +110,10 @@ def maintain(
     if tick_min_s > tick_max_s:
         raise click.UsageError("--tick-interval-min is greater than --tick-interval-max")
     target = for_writing(resolve(dsn))
-    if once:
+    # The leader election waits for a server that is down.
+    with nullcontext() if once else suppress(*TRANSIENT):
         _require_installed(target)
+    if once:
         _maintain_once(target, as_json)
         return
     pace = Pace(
@@ -125,12 +123,6 @@ def maintain(
         poll_interval_s=poll_interval_s,
     )
     with stop_on_signals() as stop, _metrics_served(target, metrics_host, metrics_port):
-        backoff = Backoff("maintenance", _log.log)
-        is_installed = False
-        while not (is_installed or stop.is_set()):
-            with backoff.attempt(stop):
-                _require_installed(target)
-                is_installed = True
         Maintainer(
             target.conninfo,
             pace=pace,
