@@ -18,7 +18,8 @@ def lazily(package: str) -> tuple[list[str], Callable[[str], Any], Callable[[], 
     """Return `__all__`, `__getattr__` and `__dir__` of a package.
 
     They come from the imports in its source under `TYPE_CHECKING` that type checkers take as exports:
-    `from module import name as name`, and `from package import *`. So each name is listed once.
+    `from module import name as name`, and `from package import *`. So each name is listed once. A name that is imported
+    from the package itself is a module of it.
 
     Args:
         package: Its name. Its submodules that it imports from become attributes too.
@@ -27,6 +28,8 @@ def lazily(package: str) -> tuple[list[str], Callable[[str], Any], Callable[[], 
     origins = dict(_exports(inspect.getsource(sys.modules[package])))
 
     def find(name: str) -> Any:
+        if origins.get(name) == package:
+            return import_module(f"{package}.{name}")
         if name in origins:
             space[name] = found = getattr(import_module(origins[name]), name)  # cached
             return found

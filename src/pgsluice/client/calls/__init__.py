@@ -4,12 +4,11 @@ The clients are generated from these functions; see clients.py. They import a mo
 programs make few of them, and the records of all would slow the start of commands and workers.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pgsluice.client.calls.call import Call, Steps
+from pgsluice.lazily import lazily
 
-if TYPE_CHECKING:  # the modules with methods of clients
+if TYPE_CHECKING:
     from pgsluice.client.calls import archives as archives
     from pgsluice.client.calls import captures as captures
     from pgsluice.client.calls import claims as claims
@@ -42,16 +41,7 @@ if TYPE_CHECKING:  # the modules with methods of clients
     from pgsluice.client.calls import spark_claims as spark_claims
     from pgsluice.client.calls import successors as successors
     from pgsluice.client.calls import tables as tables
-
-__all__ = ["Call", "Steps"]
-
-
-def __getattr__(name: str) -> Any:
-    if name.startswith("_"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        return import_module(f"{__name__}.{name}")
-    except ModuleNotFoundError as error:
-        if error.name != f"{__name__}.{name}":
-            raise
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+    from pgsluice.client.calls.call import Call as Call
+    from pgsluice.client.calls.call import Steps as Steps
+else:
+    __all__, __getattr__, __dir__ = lazily(__name__)
