@@ -385,7 +385,7 @@ def runs_table(known: Constants) -> str:
         "|---|---|---|---|---|---|",
     ]
     for report in known.runs:
-        speed, claim, *others = (each for each in report["findings"])
+        speed, claim, *others = report["findings"]
         grows = [each["question"] for each in others if each["reached"] is False]
         hours = report["series"]["hours"][-1]
         lines.append(
