@@ -11,6 +11,7 @@ from typing import Any
 import psycopg
 
 from bench.place import Place
+from pgsluice.embedded import EmbeddedServer
 from pgsluice.errors import ConfigurationError
 
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
@@ -39,9 +40,30 @@ def per_cpu_s(connection: psycopg.Connection[Any], times: int, action: Callable[
     return times / (backend_cpu_s(connection) - before)
 
 
-def server_cpu_s(place: Place) -> float:
-    """Return the CPU time in seconds used by all processes of a local server on Linux, with ended ones."""
-    return _cpu_by_kind(place)["server"]
+def server_cpu_s(server: EmbeddedServer) -> float:
+    """Return the CPU time in seconds of all processes of a server on Linux; of running ones in nanoseconds."""
+    postmaster = int((server.data / "postmaster.pid").read_text().split()[0])
+    while True:
+        ended_s, children = _ended_cpu_s(postmaster), _children(postmaster)
+        spent_s = ended_s
+        for pid in (postmaster, *children):
+            try:
+                spent_s += int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+        # A child that ended meanwhile would be counted twice or not at all.
+        if (ended_s, children) == (_ended_cpu_s(postmaster), _children(postmaster)):
+            return spent_s
+
+
+def _ended_cpu_s(postmaster: int) -> float:
+    """Return the CPU time in seconds of its children that have ended."""
+    stat = Path(f"/proc/{postmaster}/stat").read_text().rpartition(") ")[2].split()
+    return sum(map(int, stat[13:15])) * _TICK_S
+
+
+def _children(postmaster: int) -> list[str]:
+    return Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
 
 
 @contextmanager

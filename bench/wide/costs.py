@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import psycopg
 
+from bench.cpu import server_cpu_s
 from bench.wide.rows import rows_counted
 from pgsluice.embedded import EmbeddedServer
 
@@ -22,7 +21,6 @@ LINE = 1.1  # a larger exponent is a curve
 FLAT = 0.15  # of a cost that must not depend on the size
 # Costs below these are the same: of a call without work, and of a step more of a few indexes.
 FLOORS = {"cpu_ms": 0.1, "wall_ms": 0.1, "transactions": 1.0, "blocks": 20.0, "rows": 100.0}
-_TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 _GONE_S = 30.0
 
 
@@ -314,29 +312,3 @@ def _observed(site: Site, query: Any) -> tuple[int, ...]:
     row = site.observer.execute(query, [site.connection.info.dbname]).fetchone()
     assert row is not None
     return row
-
-
-def server_cpu_s(server: EmbeddedServer) -> float:
-    """Return the CPU time in seconds of all processes of a server on Linux; of running ones in nanoseconds."""
-    postmaster = int((server.data / "postmaster.pid").read_text().split()[0])
-    while True:
-        ended_s, children = _ended_cpu_s(postmaster), _children(postmaster)
-        spent_s = ended_s
-        for pid in (postmaster, *children):
-            try:
-                spent_s += int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-        # A child that ended meanwhile would be counted twice or not at all.
-        if (ended_s, children) == (_ended_cpu_s(postmaster), _children(postmaster)):
-            return spent_s
-
-
-def _ended_cpu_s(postmaster: int) -> float:
-    """Return the CPU time in seconds of its children that have ended."""
-    stat = Path(f"/proc/{postmaster}/stat").read_text().rpartition(") ")[2].split()
-    return sum(map(int, stat[13:15])) * _TICK_S
-
-
-def _children(postmaster: int) -> list[str]:
-    return Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()

@@ -280,12 +280,12 @@ def run_worker(place: Place, flow: str) -> dict[str, float]:
             sender = stack.enter_context(
                 Child("send", system.name, url, messages=messages, per_s=WAKEUPS_PER_S)
             )
-        wal_bytes, server_s = Cost.of(connection).wal_bytes, server_cpu_s(place)
+        wal_bytes, server_s = Cost.of(connection).wal_bytes, server_cpu_s(place.server)
         worker.go()
         if is_woken:
             sender.go()
         _seconds, worker_s = worker.answer()
-        server_s = server_cpu_s(place) - server_s
+        server_s = server_cpu_s(place.server) - server_s
         wal_bytes = Cost.of(connection).wal_bytes - wal_bytes
     return {
         WORKER_CPU: messages / worker_s,

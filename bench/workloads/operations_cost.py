@@ -98,10 +98,10 @@ def throughput(make: Callable[[], QueueWorker], place: Place) -> float:
         connection.execute("checkpoint")
         numbers = {"messages": messages, "concurrency": OPTIONS["worker_concurrency"]}
         with system.beside(url), Child("cost", system.name, url, **numbers) as it:
-            before_s = server_cpu_s(place)
+            before_s = server_cpu_s(place.server)
             it.go()
             seconds, worker_s = it.answer()
-            server_s = server_cpu_s(place) - before_s
+            server_s = server_cpu_s(place.server) - before_s
         ((reported, sampled),) = connection.execute(
             "select (select count(*) from sluice.process_report where ended_at is null), "
             "(select count(*) from sluice.sample where slot < 3)"

@@ -196,7 +196,8 @@ def drain(
             killer = threading.Thread(target=kill_executor, args=(cluster, lake, half, running))
             killer.start()
         with Sampler(
-            {DRIVER: [running], EXECUTORS: cluster.workers}, {SERVER: lambda: server_cpu_s(place)}
+            {DRIVER: [running], EXECUTORS: cluster.workers},
+            {SERVER: lambda: server_cpu_s(place.server)},
         ) as sampler:
             code = running.wait(timeout=3 * DEADLINE_S + (upto - has_before) / 1000)
         if killer is not None:
