@@ -225,6 +225,48 @@ def test_messages_of_a_key_are_handled_one_after_the_other(database_18, pool, se
         assert all(ids == sorted(ids) for ids in ended.values())
 
 
+def gate(connection: psycopg.Connection, function: str, place: str) -> None:
+    """Let the session `gated` wait for advisory lock 42 before a place in a function."""
+    wait = "    if current_setting('application_name') = 'gated' then\n        perform pg_advisory_xact_lock(42);\n    end if;\n"
+    replace_in(connection, function, place, wait + place)
+
+
+def test_a_claim_takes_no_message_of_a_key_whose_first_fails_while_the_claim_looks(
+    database_18, pool
+):
+    """Message 1 fails after a claim found no waiting one; the key is parked, so 2 must not be claimed."""
+    with (
+        database_18.connect() as connection,
+        database_18.connect(application_name="gated") as claimer,
+    ):
+        connection.execute("select pgmq.create('q')")
+        set_queue_options(connection, "q", when_waiting="park")
+        gate(
+            connection,
+            "sluice._park_keys(sluice.queue_settings, timestamptz, bigint[])",
+            "    return array(",
+        )
+        for _ in range(2):
+            connection.execute(
+                "select pgmq.send('q', '1'::jsonb, '{\"x-pgmq-group\": \"k\"}'::jsonb)"
+            )
+        claim = "select msg_id from sluice.claim_messages('q', 600, 9)"
+        assert rows(connection, claim) == [(1,)]
+        connection.execute("select pg_advisory_lock(42)")
+
+        claimed = pool.submit(rows, claimer, claim)
+        wait_for_lock(connection, claimer)
+        connection.execute(
+            "select sluice.fail('q', jsonb_build_array(jsonb_build_object("
+            "'msg_id', 1, 'read_ct', 1, 'delay', 60)))"
+        )
+        connection.execute("select pg_advisory_unlock(42)")
+
+        assert claimed.result(30) == []
+        assert rows(connection, claim) == []
+        assert rows(connection, "select key, msg_id from sluice.parked_key") == [("k", 1)]
+
+
 @pytest.mark.parametrize("is_locked", [True, False])
 def test_a_key_needs_the_lock_for_what_commits_late(database_18, pool, is_locked):
     """Message 1 commits after a session chose 2; another session must not claim 1 as well."""
@@ -236,13 +278,9 @@ def test_a_key_needs_the_lock_for_what_commits_late(database_18, pool, is_locked
     ):
         connection.execute("select pgmq.create('q')")
         set_queue_options(connection, "q", when_waiting="skip")
-        replace_in(
+        gate(
             connection,
             "sluice._pick_by_key(sluice.queue_settings, timestamptz, integer)",
-            "    if not v_is_all then",
-            "    if current_setting('application_name') = 'gated' then\n"
-            "        perform pg_advisory_xact_lock(42);\n"
-            "    end if;\n"
             "    if not v_is_all then",
         )
         if not is_locked:

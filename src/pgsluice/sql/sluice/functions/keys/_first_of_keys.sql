@@ -1,6 +1,8 @@
 /*
  * The first visible messages of the given keys that may be claimed: per key the number that key_concurrency leaves beside
- * those in flight, or one if keys are ordered. With 'block', none of a key with a message that waits for a retry.
+ * those in flight, or one if keys are ordered. With 'block', none of a key with a message that waits for a retry; with 'park',
+ * none of one with a message that was released to wait, which the next claim parks: it may have been released after
+ * sluice._park_keys looked.
  *
  * An ordered key has no message in flight when it is claimed, so a message that commits late is processed after a later one,
  * never beside it. A delayed message does not count before its time.
@@ -46,7 +48,7 @@ begin
                     from pgmq.%1$I as q
                     where %2$s between named.key and named.key
                       and q.read_ct > 0 and q.last_read_at is null
-                      and q.vt > $1
+                      and q.vt > $6
                     order by %2$s, q.vt desc
                     limit 1
                 ))
@@ -88,7 +90,8 @@ begin
     )
     into v_found
     using now, keys, case when i_limits.when_waiting is null then i_limits.key_concurrency else 1 end, qty,
-        coalesce(i_limits.when_waiting = 'block', false);
+        coalesce(i_limits.when_waiting in ('block', 'park'), false),
+        case i_limits.when_waiting when 'park' then '-infinity' else now end;
     return v_found;
 end;
 $$;
