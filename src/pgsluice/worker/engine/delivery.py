@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 from pgsluice.client import ClaimedEvent, Event
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import SpanContext
 
 _EVENT_FIELDS = ("ev_type", "ev_extra1", "ev_extra2", "ev_extra3", "ev_extra4")
+_event_fields = attrgetter(*_EVENT_FIELDS)
 
 
 @dataclass(slots=True, eq=False)
@@ -192,14 +194,14 @@ def delivery_of_event(
     lease_end_s: float = math.inf,
 ) -> Delivery:
     """Return the delivery of an event of a log; its arguments as in `Delivery`."""
-    fields = {name: getattr(event, name) for name in _EVENT_FIELDS}
+    fields = zip(_EVENT_FIELDS, _event_fields(event), strict=True)
     return Delivery(
         source_name=source_name,
         message_id=event.ev_id,
         fence=fence,
         attempt=attempt,
         payload=event.ev_data,
-        headers={name: value for name, value in fields.items() if value is not None},
+        headers={name: value for name, value in fields if value is not None},
         sent_at=event.ev_time,
         key=key,
         raw=event,

@@ -33,6 +33,8 @@ from pgsluice.worker.engine.claim.polling import Polling
 from pgsluice.worker.engine.claim.row_locks import LockWaits, is_locked, limited, merged
 from pgsluice.worker.engine.connections.sessions import unhurried
 from pgsluice.worker.engine.delivery import (
+    ACKNOWLEDGED,
+    DONE,
     Delivery,
     Result,
     Settlement,
@@ -423,7 +425,9 @@ class GroupSource:
             delay_s=acknowledgement.delay_s,
         )
         settled = {
-            delivery: settlement.with_result(settlement.requested, acknowledgement.delay_s)
+            delivery: ACKNOWLEDGED
+            if settlement is DONE  # nearly always
+            else settlement.with_result(settlement.requested, acknowledgement.delay_s)
             for delivery, settlement in settlements.items()
         }
         return call.then(lambda _count: settled)
