@@ -32,6 +32,7 @@ RECONNECT_S = 0.2
 EMPTY_S = 0.01
 FULL_S = 0.002
 PROBE_S = 0.1
+PROBE_SHARE = 4  # waits this many times the duration of its statements, which are long while a snapshot is held
 PROBED = 100  # messages of a claim
 
 Connection = psycopg.Connection[Any]
@@ -147,13 +148,14 @@ def probe(part: str) -> None:
 
     def ask(connection: Connection) -> Iterator[None]:
         while True:
+            began_s = time.perf_counter()
             for kind, statement in statements.items():
                 with connection.transaction(force_rollback=kind == "claim"):
                     begin = time.perf_counter()
                     connection.execute(statement)
                     took = time.perf_counter() - begin
                 print(json.dumps([kind, round(took * 1_000, 3)]), flush=True)
-            time.sleep(PROBE_S)
+            _stop.wait(max(PROBE_S, PROBE_SHARE * (time.perf_counter() - began_s)))
             yield
 
     until_stopped(ask)

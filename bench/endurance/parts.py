@@ -20,7 +20,7 @@ OPTIONS = {
     "updates_per_s": 500,
     "maintain_seconds": 10,
     "naptime_seconds": 60,
-    "xids_before_freeze": 500_000,
+    "xids_before_freeze": 100_000,
 }
 NAME = "endurance"  # of the queue and of the log
 CHANGES = "changes"  # the log of captured changes

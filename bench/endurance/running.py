@@ -166,7 +166,9 @@ def table(report: dict[str, Any]) -> Table:
         shown.add_column(name, justify="right" if name in ("first", "last") else "left")
     for each in report["findings"]:
         finding = Finding(**each)
-        outcome = {True: "reached", False: "[red]missed", None: "too few samples"}[finding.reached]
+        outcome = {True: "reached", False: "[red]missed", None: "too little to tell"}[
+            finding.reached
+        ]
         shown.add_row(
             finding.question, figure(finding.first), figure(finding.last), finding.goal, outcome
         )

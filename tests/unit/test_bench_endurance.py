@@ -42,7 +42,7 @@ def flat(at: int) -> Sample:
             "sluice.sample_#": [2 * MB + 2_000 * at, 0, 9, 10 * at],
             "sluice.process": [65_536, 9, 1, 2],
         },
-        facts={"xid_age": 199_000_000 + 10_000 * at if at < 100 else 10_000 * at, "multixact_age": 0, "relations": 900, "statistics": 800},
+        facts={"xid_age": 199_000_000 + 10_000 * at if at <= 100 else 10_000 * at, "multixact_age": 0, "relations": 900, "statistics": 800},
         sequences={"pgq.batch_id_seq": 1e-12 * at, "sluice.sample_turn": 2e-7 + 1e-13 * at},
     )  # fmt: skip
 
@@ -119,6 +119,16 @@ def test_an_archive_above_its_retention_is_found():
 def test_a_run_with_too_few_samples_is_not_judged():
     (finding,) = judge(run()[:10], PARTS["queue"], SIZES)
     assert finding.reached is None
+
+
+def test_a_run_that_does_not_come_to_the_age_of_freezing_shows_nothing_of_it():
+    found = {
+        finding.question: finding.reached
+        for finding in judge(
+            run(facts=lambda at: {"xid_age": 199_500_000 + at}), PARTS["queue"], SIZES
+        )
+    }
+    assert found["age of transaction ids, largest and at the end"] is None
 
 
 def test_numbers_are_counted_once_in_any_order():
