@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import itertools
 import re
 import shutil
 import signal
@@ -27,6 +26,7 @@ from xdist.workermanage import WorkerController
 from pgsluice import schema
 from pgsluice.embedded import EmbeddedServer
 from pgsluice.sessions import AsyncSluiceConnection, SluiceConnection
+from support import NUMBERS
 from support.clock import Clock, ShiftedServer, shifted_server
 from support.site_settings import IS_ODD, READABLE, set_if_odd
 
@@ -83,8 +83,6 @@ MEMORY = Path("/dev/shm")
 MEMORY_BYTES = 8 << 30
 
 CLUSTERS = pytest.StashKey[Path]()
-
-_database_numbers = itertools.count(1)
 
 
 @dataclass(frozen=True)
@@ -455,7 +453,7 @@ _creator = Admin()
 
 
 def _new_database(server: EmbeddedServer, template: str) -> Iterator[Database]:
-    name = f"test_{next(_database_numbers)}"
+    name = f"test_{next(NUMBERS)}"
     _creator.run(server, f"create database {name} template {template} strategy file_copy")
     if IS_ODD:
         with psycopg.connect(server.url(), autocommit=True) as connection:
@@ -528,7 +526,7 @@ def clock_database(clock_server: ShiftedServer, clock: Clock) -> Iterator[Databa
 @pytest.fixture
 def role(server: EmbeddedServer) -> Iterator[str]:
     """A login role without privileges; dropped with its objects in this test's database."""
-    name = f"role_{next(_database_numbers)}"
+    name = f"role_{next(NUMBERS)}"
     with psycopg.connect(server.url(), autocommit=True) as connection:
         connection.execute(f"create role {name} login")
         yield name
