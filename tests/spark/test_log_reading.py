@@ -539,6 +539,28 @@ def test_shards_are_one_stream_with_an_offset_each(
         assert stands == [2, 2]
 
 
+@KINDS
+def test_rows_that_a_shard_lacks_of_a_limit_are_read_from_the_others(
+    log: psycopg.Connection, database_18: Database, other: Database, make: Make, kind: str
+):
+    both = shards(us=other.url, eu=database_18.url)
+    reader = make(log_schema(both), offsets=kind, numPartitions="4", sliceEventsMin="1", **both)
+    start = reader.initialOffset()
+    with other.connect() as second:
+        insert(second, "0")
+        tick(second)
+    for number in range(10):
+        insert(log, f"{number}")
+        tick(log)
+
+    middle = reader.latestOffset(start, ReadMaxRows(6))
+    end = reader.latestOffset(middle, ReadMaxRows(6))
+
+    assert rows(reader, start, middle) == [*(("eu", f"{n}") for n in range(5)), ("us", "0")]
+    assert rows(reader, middle, end) == [("eu", f"{n}") for n in range(5, 10)]
+    assert len(reader.partitions(middle, end)) > 2  # a half of numPartitions
+
+
 def test_a_shard_that_is_added_begins_where_a_new_stream_would_and_one_that_is_missed_stops_it(
     log: psycopg.Connection, database_18: Database, other: Database, make: Make
 ):

@@ -36,7 +36,8 @@ Options in addition to those of `source`:
     shards              Several databases, each with a log of this name, as one stream with an offset per shard: a JSON
                         object such as `{"eu": {"dsnFile": "/etc/eu.dsn"}, "us": {"dsnEnv": "US_DSN"}}`, or the path of
                         a file of shards, which ends in `.toml`; instead of `dsn`. Adds a column `shard`. A new shard
-                        starts as a new query does. The limits of a micro-batch are divided among the shards.
+                        starts as a new query does. The limits of a micro-batch are divided among the shards; what one
+                        does not use is left to the others.
 
 `Trigger.AvailableNow` reads everything committed before the start; with tick offsets only if the role may tick.
 """
@@ -126,14 +127,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
             shard.pin()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        share = None
-        if isinstance(limit, ReadMaxRows):
-            share = -(-limit.max_rows // len(self.shards))
         begin = decode(start, self.shards)
-        end = {
-            name: shard.end(begin[name], share) if name in begin else shard.first()
-            for name, shard in self.shards.items()
-        }
+        end = self._ends(begin, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
         return start if self._is_too_little(begin, end) else encode(end)
 
     def reportLatestOffset(self) -> dict[str, Any]:
@@ -143,18 +138,22 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[ShardPartition]:
         begin, finish = decode(start, self.shards), decode(end, self.shards)
         columns = [name for name in self.schema.names if not self._is_shard_column(name)]
-        slice_count = max(1, self.options.slice_count // len(self.shards))
+        # A new shard starts with the next micro-batch.
+        ranges = {
+            name: (begin[name], finish[name])
+            for name in self.shards
+            if name in begin and name in finish and begin[name] != finish[name]
+        }
+        slice_count = max(1, self.options.slice_count // max(1, len(ranges)))
         return [
             ShardPartition(
                 name,
                 QueryPartition(query),
                 None if self.options.permits_loss(begin[name]) else str(begin[name].snapshot),
             )
-            for name, shard in self.shards.items()
-            # A new shard starts with the next micro-batch.
-            if name in begin and name in finish
-            for query in shard.queries(
-                begin[name], finish[name], columns=columns, slice_count=slice_count
+            for name, (first, last) in ranges.items()
+            for query in self.shards[name].queries(
+                first, last, columns=columns, slice_count=slice_count
             )
         ]
 
@@ -185,6 +184,31 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
                     shard.close()
 
     # --- inside --------------------------------------------------------------------------------------
+
+    def _ends(self, begin: dict[str, Offset], max_rows: int | None) -> dict[str, Offset]:
+        """Return the end of each shard; what some have less than their share of `max_rows` is left to the others."""
+        share = None if max_rows is None else -(-max_rows // len(self.shards))
+        end = {
+            name: shard.end(begin[name], share) if name in begin else shard.first()
+            for name, shard in self.shards.items()
+        }
+        if max_rows is None or share is None or len(begin) < 2:
+            return end
+        found = {name for name in begin if end[name] != begin[name]}
+        full = {
+            name
+            for name in found
+            if not self.shards[name].has_reached(
+                end[name], self.shards[name].end(begin[name], None)
+            )
+        }
+        if not full or len(full) == len(self.shards):
+            return end
+        left = max_rows - sum(
+            self.shards[name].count(begin[name], end[name], share) for name in found
+        )
+        more = share + max(0, left) // len(full)
+        return end | {name: self.shards[name].end(begin[name], more) for name in full}
 
     def _rows(self, partition: ShardPartition) -> Iterator[pa.RecordBatch]:
         access, query = self.shards[partition.shard].access, partition.query.query
