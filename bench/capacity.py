@@ -100,7 +100,8 @@ class Constants:
 
     def lake_us(self, of: str) -> float:
         """Return microseconds of CPU per event on its way to the lake: of `executors`, `driver` or `server`."""
-        rounds = self.lake["details"][spark_size.SOME]["rounds"]
+        details = self.lake["details"]
+        rounds = (details.get(spark_size.MANY) or details[spark_size.SOME])["rounds"]
         events = sum(one["events"] for one in rounds)
         return sum(one["cpu_us_per_event"][of] * one["events"] for one in rounds) / events
 
@@ -268,8 +269,13 @@ def tables(known: Constants) -> dict[str, str]:
 
 def machine(known: Constants) -> str:
     """Name the machine, versions and commands of the measurements."""
+
+    def command(report: dict[str, Any]) -> str:
+        """Return the command, without the folders of the machine."""
+        return re.sub(r" --(out|folder) \S+", "", report["command"].partition(" -m ")[2])
+
     return "\n".join(
-        f"- `python -m {report['command'].partition(' -m ')[2]}`, {report['at'][:10]}: "
+        f"- `python -m {command(report)}`, {report['at'][:10]}: "
         f"{report['machine']['processor']}, {report['machine']['cores']} cores, "
         f"{report['machine']['memory_gb']:.0f} GB, PostgreSQL {report['server']['server_version']}"
         + (
