@@ -101,7 +101,7 @@ def run(place: Place) -> dict[str, dict[str, float]]:
             print(
                 f"  {place.name}, {phase}: {found[phase]['cpu']:,.0f} batches per second of CPU, p50 "
                 f"{1000 / found[phase]['p50']:.1f} ms, p99 {1000 / found[phase]['p99']:.1f} ms, "
-                f"{1 / found[phase]['dead'] - 1:,.0f} dead rows"
+                f"{1000 / found[phase]['dead'] - 1:,.0f} dead rows"
             )
     place.connection.execute("select pgq.drop_queue(%s, true)", [LOG])
     return found
