@@ -192,7 +192,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
             name: shard.end(begin[name], share) if name in begin else shard.first()
             for name, shard in self.shards.items()
         }
-        if max_rows is None or share is None or len(begin) < 2:
+        if share is None or len(begin) < 2:
             return end
         found = {name for name in begin if end[name] != begin[name]}
         full = {
@@ -204,7 +204,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
         }
         if not full or len(full) == len(self.shards):
             return end
-        left = max_rows - sum(
+        left = share * len(self.shards) - sum(
             self.shards[name].count(begin[name], end[name], share) for name in found
         )
         more = share + max(0, left) // len(full)
