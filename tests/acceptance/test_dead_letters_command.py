@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
 
@@ -253,7 +254,8 @@ def test_redrive_keeps_to_a_rate(dead):
 def test_a_rate_is_kept(of_queue, monkeypatch):
     of_queue("redrive", "1")
     paused = []
-    monkeypatch.setattr("pgsluice.cli.dead_letters.time.sleep", paused.append)
+    clock = SimpleNamespace(monotonic=time.monotonic, sleep=paused.append)
+    monkeypatch.setattr("pgsluice.cli.dead_letters.time", clock)
 
     assert json.loads(of_queue("redrive", "--all", "--rate", "2", "--json")) == {"redriven": 5}
 

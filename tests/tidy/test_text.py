@@ -66,6 +66,13 @@ def test_words_that_have_no_place_here_are_nowhere(pattern):
     assert not found, "\n".join(found)
 
 
+def test_no_test_replaces_a_clock_for_every_thread_of_its_process():
+    """A thread that another test left sleeps by it too: replace the module's name `time` instead."""
+    found = lines_with(r'\btime(\.|, ")(monotonic|perf_counter|time|sleep)"', "tests")
+
+    assert not found, "\n".join(found)
+
+
 def test_nothing_in_the_source_waits_to_be_done():
     found = lines_with(r"\b(TODO|FIXME|XXX|HACK)\b", "src")
 

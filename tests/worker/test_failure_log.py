@@ -9,6 +9,7 @@ import logging
 import threading
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import psycopg
 import pytest
@@ -36,7 +37,7 @@ class UnprintableError(Exception):
 @pytest.fixture
 def clock(monkeypatch):
     now_s = [100.0]
-    monkeypatch.setattr(failure_log.time, "monotonic", lambda: now_s[0])
+    monkeypatch.setattr(failure_log, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
     return now_s
 
 

@@ -7,6 +7,7 @@ import json
 import logging
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -172,7 +173,7 @@ def test_warnings_of_the_runtime_are_two_a_second_and_those_kept_back_are_counte
     written, monkeypatch
 ):
     now_s = [100.0]
-    monkeypatch.setattr(log_lines.time, "monotonic", lambda: now_s[0])
+    monkeypatch.setattr(log_lines, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
     stream = written()
     log = logging.getLogger("pgsluice.worker.wakeups.listener")
 

@@ -13,6 +13,7 @@ import time
 import urllib.error
 import urllib.request
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -305,9 +306,8 @@ def test_the_endpoint_tells_live_from_ready(monkeypatch):
         assert get(endpoint.port, "/ready")[0] == 503
         assert get(endpoint.port, "/live")[0] == 200  # a restart would not bring the server back
 
-        monkeypatch.setattr(
-            "pgsluice.worker.process.health.time.monotonic", lambda: time.perf_counter() + 1e9
-        )
+        clock = SimpleNamespace(monotonic=lambda: time.perf_counter() + 1e9)
+        monkeypatch.setattr("pgsluice.worker.process.health.time", clock)
         assert get(endpoint.port, "/live")[0] == 503
         assert get(endpoint.port, "/")[0] == 200
         assert get(endpoint.port, "/nowhere")[0] == 404
