@@ -25,6 +25,15 @@ def test_listener_is_connecting_before_its_first_notification():
     assert heartbeats.check_at_s(QUEUES) == 115
 
 
+def test_notifier_that_never_ran_is_reported_as_missing_after_the_time_of_its_heartbeat():
+    heartbeats = connected()
+    assert record_response(heartbeats, None, 100)
+    assert heartbeats.state(QUEUES) is ListenerState.CONNECTING, "it may be about to start"
+
+    assert record_response(heartbeats, None, heartbeats.check_at_s(QUEUES))
+    assert heartbeats.state(QUEUES) is ListenerState.NO_NOTIFIER
+
+
 def test_direct_connection_listens_once_it_receives_its_own_notification():
     heartbeats = connected()
     assert record_response(heartbeats, 1.0, 100)

@@ -142,9 +142,7 @@ class Engine:
         # measurements.
         self._stream.await_ready(deadline_s=_READY_DEADLINE_S)
         self._stack.enter_context(consume.failures_without_traceback())
-        notifier = Notifier(pool)
-        notifier.run_once()  # the worker's listener warns if no notifier runs
-        for upkeep in (notifier, Ticker(pool)):
+        for upkeep in (Notifier(pool), Ticker(pool)):
             self._threads.append(self._executor.submit(upkeep.run, self._stop))
         app = App(self._database.conninfo, name="demo worker")
         app.handler(consume.QUEUE, retry=_RETRY, lease_s=_LEASE_S, concurrency=WORKERS)(

@@ -209,7 +209,7 @@ def drain(
         idle_s: Idle seconds before exit.
 
     Returns:
-        Message counts by result, per handler.
+        Message counts by result, by name of the handler, which is that of its function, not of its queue.
 
     Raises:
         ArgumentError: An event loop is running: await `drain_async`. Or the app has no such handler.

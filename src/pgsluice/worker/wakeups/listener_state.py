@@ -133,7 +133,7 @@ class Heartbeats:
                 if is_silent:  # a ticker leaves no other trace
                     self.is_alive[kind] = False
             elif not is_notifier_at_work:
-                if is_silent or kind not in self.is_alive:
+                if is_silent:  # one that starts with this process, or in it, has time until then
                     self.is_alive[kind] = False
             elif self.is_direct and is_own_received:
                 self.is_alive[kind] = True
