@@ -80,7 +80,7 @@ def run(
                 connection.execute(f"create database bench_{number}")
             connection = psycopg.connect(server.url(f"bench_{number}"), autocommit=True)
             places[system.name] = Place(
-                system.name, stack.enter_context(connection), server, save_report
+                system.name, stack.enter_context(connection), server, save_report, places
             )
             system.install(connection)
         measured(places, workload, repeats, rates, is_wanted, save_report)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
@@ -20,9 +20,11 @@ class Place:
         connection: Connection in autocommit mode.
         server: Its server, for further connections and programs.
         save: Writes the results so far to the result file, for workloads that take long.
+        places: Those of all systems by name, for workloads that measure them in turns.
     """
 
     name: str
     connection: psycopg.Connection[Any]
     server: EmbeddedServer
     save: Callable[[], None] = lambda: None
+    places: Mapping[str, Place] = field(default_factory=dict)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
@@ -33,9 +33,10 @@ UNIT = "batches a second of the backend's CPU time; 1 / latency in seconds; 1,00
 SYSTEMS = [Pgsluice(), Pgq()]
 REPEATS = 1
 WARM_UP = False
-OPTIONS = {"horizon_phase_s": 120}
+OPTIONS = {"horizon_phase_s": 120, "horizon_turn_s": 5}
 NOTES = [
     "a batch: 25 events, produced and ticked 40 times a second; its events are read and it is finished",
+    "the systems take turns of 5 s, so the snapshot is held for as many times the phase as there are systems",
     "CPU: of next_batch, get_batch_events and finish_batch, in the last half of the phase",
     "latency: from the time at which a batch was to be produced until it is finished, so waits in a queue count",
     "dead rows: of all tables of the schema, from the server's statistics, at the end of the phase",
@@ -78,77 +79,118 @@ _runs: dict[str, dict[str, dict[str, float]]] = {}
 
 
 def measure(place: Place, question: Question) -> float:
-    """Measure one question: the first performs the run, the others read it.
+    """Measure one question: the first performs the run of all systems, the others read it.
 
     Returns:
         The measured value; higher is better.
     """
     if place.name not in _runs or question.of not in _runs[place.name][question.phase]:
-        _runs[place.name] = run(place)
+        _runs.update(run(place.places))
     return _runs[place.name][question.phase].pop(question.of)
 
 
-def run(place: Place) -> dict[str, dict[str, float]]:
-    """Produce, tick, consume and rotate at a fixed rate in three phases; print each."""
-    create(place.connection)
-    url = place.server.url(place.connection.info.dbname)
-    found = {}
-    with psycopg.connect(url, autocommit=True, prepare_threshold=1) as other:
+def run(places: Mapping[str, Place]) -> dict[str, dict[str, dict[str, float]]]:
+    """Produce, tick, consume and rotate at a fixed rate in three phases, the systems in turns; print each."""
+    found: dict[str, dict[str, dict[str, float]]] = {name: {} for name in places}
+    with ExitStack() as sessions:
+        systems = [sessions.enter_context(steady(place)) for place in places.values()]
         for phase in PHASES:
-            with snapshot(url, is_held=phase == "held"):
-                found[phase] = steady(place.connection, other)
-                print_sizes(place.connection, f"the phase {phase!r}: {place.name}")
-            print(
-                f"  {place.name}, {phase}: {found[phase]['cpu']:,.0f} batches per second of CPU, p50 "
-                f"{1000 / found[phase]['p50']:.1f} ms, p99 {1000 / found[phase]['p99']:.1f} ms, "
-                f"{1000 / found[phase]['dead'] - 1:,.0f} dead rows"
-            )
-    place.connection.execute("select pgq.drop_queue(%s, true)", [LOG])
+            with ExitStack() as snapshots:
+                if phase == "held":
+                    for system in systems:
+                        snapshots.enter_context(snapshot(system.url))
+                take_turns(systems)
+                for system in systems:
+                    print_sizes(
+                        system.place.connection, f"the phase {phase!r}: {system.place.name}"
+                    )
+                    found[system.place.name][phase] = system.end_phase(phase)
     return found
 
 
+def take_turns(systems: Sequence[Steady]) -> None:
+    """Run a phase of all systems, so that a slow time of the machine affects all."""
+    turns = max(2, OPTIONS["horizon_phase_s"] // OPTIONS["horizon_turn_s"])
+    batches = OPTIONS["horizon_phase_s"] * BATCHES_A_SECOND // turns
+    for turn in range(turns):
+        first = turn % len(systems)
+        for system in [*systems[first:], *systems[:first]]:
+            system.take_turn(batches, is_measured=turn >= turns // 2)
+
+
+@dataclass
+class Steady:
+    """A system with a steady producer and consumer.
+
+    Attributes:
+        place: Its database, whose session consumes.
+        other: The session that produces, ticks and rotates.
+        url: Connection string of the database.
+    """
+
+    place: Place
+    other: psycopg.Connection[Any]
+    url: str
+    _latencies: list[float] = field(default_factory=list)
+    _batches: int = 0
+    _cpu_s: float = 0.0
+    _rotated_s: float = 0.0
+
+    def take_turn(self, batches: int, *, is_measured: bool) -> None:
+        """Produce and consume batches at their times, and rotate; measure the CPU time if asked to."""
+        used = backend_cpu_s(self.place.connection)
+        begin = time.monotonic()
+        for number in range(batches):
+            due = begin + number / BATCHES_A_SECOND
+            time.sleep(max(0.0, due - time.monotonic()))
+            produce_and_tick(self.other)
+            consume(self.place.connection)
+            self._latencies.append(time.monotonic() - due)
+            if time.monotonic() - self._rotated_s > ROTATION_S / 4:
+                maintain(self.other)
+                self._rotated_s = time.monotonic()
+        if is_measured:
+            self._batches += batches
+            self._cpu_s += backend_cpu_s(self.place.connection) - used
+
+    def end_phase(self, phase: str) -> dict[str, float]:
+        """Print and return the rate, inverse latencies and inverse dead rows of the phase; begin the next."""
+        ((dead,),) = self.place.connection.execute(
+            "select coalesce(sum(n_dead_tup), 0) from pg_stat_all_tables where schemaname = 'pgq'"
+        ).fetchall()
+        percentiles = statistics.quantiles(self._latencies, n=100)
+        cpu = self._batches / self._cpu_s
+        print(
+            f"  {self.place.name}, {phase}: {cpu:,.0f} batches per second of CPU, p50 {1000 * percentiles[49]:.1f} ms, "
+            f"p99 {1000 * percentiles[98]:.1f} ms, {dead:,} dead rows"
+        )
+        self._latencies, self._batches, self._cpu_s = [], 0, 0.0
+        return {
+            "cpu": cpu,
+            "p50": 1 / percentiles[49],
+            "p99": 1 / percentiles[98],
+            "dead": 1000 / (1 + int(dead)),
+        }
+
+
 @contextmanager
-def snapshot(url: str, *, is_held: bool) -> Iterator[None]:
+def steady(place: Place) -> Iterator[Steady]:
+    """Create the log for the block."""
+    create(place.connection)
+    url = place.server.url(place.connection.info.dbname)
+    with psycopg.connect(url, autocommit=True, prepare_threshold=1) as other:
+        yield Steady(place, other, url)
+    place.connection.execute("select pgq.drop_queue(%s, true)", [LOG])
+
+
+@contextmanager
+def snapshot(url: str) -> Iterator[None]:
     """Hold a snapshot in another session for the block."""
-    if not is_held:
-        yield
-        return
     with psycopg.connect(url) as holder:
         holder.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         holder.execute("select from pgq.consumer")
         yield
         holder.rollback()
-
-
-def steady(connection: psycopg.Connection[Any], other: psycopg.Connection[Any]) -> dict[str, float]:
-    """Run one phase; return its rate, inverse latencies, and inverse dead rows."""
-    seconds = OPTIONS["horizon_phase_s"]
-    batches = seconds * BATCHES_A_SECOND
-    latencies: list[float] = []
-    begin = rotated = time.monotonic()
-    used = 0.0
-    for number in range(batches):
-        due = begin + number / BATCHES_A_SECOND
-        time.sleep(max(0.0, due - time.monotonic()))
-        if number == batches // 2:
-            used = backend_cpu_s(connection)
-        produce_and_tick(other)
-        consume(connection)
-        latencies.append(time.monotonic() - due)
-        if time.monotonic() - rotated > ROTATION_S / 4:
-            maintain(other)
-            rotated = time.monotonic()
-    cpu_s = backend_cpu_s(connection) - used
-    ((dead,),) = connection.execute(
-        "select coalesce(sum(n_dead_tup), 0) from pg_stat_all_tables where schemaname = 'pgq'"
-    ).fetchall()
-    percentiles = statistics.quantiles(latencies, n=100)
-    return {
-        "cpu": (batches - batches // 2) / cpu_s,
-        "p50": 1 / percentiles[49],
-        "p99": 1 / percentiles[98],
-        "dead": 1000 / (1 + int(dead)),
-    }
 
 
 def consume(session: psycopg.Connection[Any]) -> None:

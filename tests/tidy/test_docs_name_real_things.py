@@ -24,14 +24,17 @@ PAGES = sorted(
 )
 # The rules of style use invented names to show a point.
 PAGES = [path for path in PAGES if path.name != "STYLE.md"]
+PROGRAMS = sorted(
+    path for top in ("bench", "examples", "tools") for path in (ROOT / top).rglob("*.py")
+)
 FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 QUOTED = re.compile(r"`([^`\n]+)`")
 NAMED = re.compile(
     r"(?<![\w/.-])(pgmq|pgq|pgq_coop|sluice)\.([a-z_][a-z0-9_]*)(?![\w.]*\.(?:md|py|sql))"
 )
-# Written like an object of ours and none: files, notification channels, settings, a type of events, and the names and keys that depend on a queue.
+# Written like an object of ours and none: files, notification channels, settings, a type of events, beginnings of names, and the names and keys that depend on a queue.
 NO_OBJECT = re.compile(
-    r"(md|py|sql)$|[qa]_\w*$|event_\w*$|queue_$|partition_manager$|notifier$|partition$|(tick|ticker|rotate)_after$"
+    r"(md|py|sql)$|[qa]_\w*$|event_\w*$|\w*_$|partition_manager$|notifier$|partition$|(tick|ticker|rotate)_after$"
 )
 
 
@@ -192,6 +195,12 @@ def test_templates_of_the_dashboard_name_commands():
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_a_page_names_only_functions_and_tables_that_exist(page, objects):
     assert unknown_objects(page.read_text(), objects) == []
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=named)
+def test_a_program_names_only_functions_and_tables_that_exist(program, objects):
+    """Most workloads of the benchmark run in no test."""
+    assert unknown_objects(program.read_text(), objects) == []
 
 
 BAD_PAGE = """
