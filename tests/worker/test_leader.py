@@ -159,7 +159,7 @@ def test_a_role_that_may_not_maintain_leaves_it_to_others(worker_url, observer, 
         with pytest.raises(PrivilegeError):
             maintainer.run(threading.Event())
         caplog.set_level("INFO")
-        with maintainer.in_background(join_s=10):
+        with maintainer.in_background():
             wait_until(lambda: "maintenance disabled" in caplog.text, "maintenance to be disabled")
     finally:
         observer.execute("drop role no_maintainer")

@@ -68,6 +68,20 @@ async def test_at_the_end_what_has_begun_may_finish(jobs, observer, queue_name):
     assert value(observer, f"select count(*) from pgmq.a_{queue_name}") == 1
 
 
+async def test_at_the_end_no_thread_of_maintenance_and_no_connection_is_left(jobs, observer):
+    open_sessions = """select count(*) from pg_stat_activity
+        where datname = current_database() and application_name = %s"""
+    async with asyncio.timeout(30):
+        async with jobs.lifespan():
+            await jobs.note.send_async({"n": 1})
+            for name in ("pgsluice maintenance", f"pgsluice {jobs.name}"):
+                await until(lambda name=name: value(observer, open_sessions, name), name)
+
+        assert "pgsluice maintainer" not in {thread.name for thread in threading.enumerate()}
+        for name in ("pgsluice maintenance", f"pgsluice {jobs.name}"):
+            await until(lambda name=name: not value(observer, open_sessions, name), name)
+
+
 async def test_permanent_error_is_raised_at_startup(server_18, jobs):
     jobs.dsn = server_18.url("template1")
 

@@ -69,7 +69,7 @@ class App:
     Define one app in a module; `pgsluice worker run module:app` runs its handlers.
 
     Attributes:
-        name: Display name, and `application_name` of its connections.
+        name: Display name; the `application_name` of its connections is `pgsluice NAME`.
         dsn: Server of senders and workers; None: resolved as for all commands. May be set later.
         shards: Several servers that share the keys of messages, or the path of their file; None: a single one. May be
             set later.
@@ -274,6 +274,9 @@ class App:
         grace_s: float = 10.0,
     ) -> AbstractAsyncContextManager[dict[str, BackgroundWorker]]:
         """Run a worker inside another program, in its event loop: `FastAPI(lifespan=app.lifespan)`, or `async with`.
+
+        At the end, worker and maintenance have stopped, and the connections of this event loop are closed, as by
+        `aclose`.
 
         Args:
             handlers: Handlers to run; None: all.

@@ -149,10 +149,12 @@ async def lifespan(
     """
     worker = BackgroundWorker(app, handlers=handlers, queues=queues, options=options)
     await worker.start()
+    upkeep = ExitStack()
     try:
-        with ExitStack() as stack:
-            for target in worker.targets if maintenance else ():
-                stack.enter_context(Maintainer(target.conninfo).in_background())
-            yield {"worker": worker}
+        for target in worker.targets if maintenance else ():
+            upkeep.enter_context(Maintainer(target.conninfo).in_background())
+        yield {"worker": worker}
     finally:
-        await worker.stop(grace_s)
+        # In a thread, as it waits for the threads of maintenance.
+        await asyncio.gather(asyncio.to_thread(upkeep.close), worker.stop(grace_s))
+        await app.aclose()

@@ -31,6 +31,9 @@ class ScheduledApplication(Application, Protocol):
 
     schedules: dict[str, ScheduleSpec]
 
+    async def aclose(self) -> None:
+        """Close the connections of `send_async` in this event loop."""
+
 
 async def start_up(
     app: ScheduledApplication,

@@ -267,7 +267,7 @@ class Service:
             if self._maintains:
                 self._maintainers = [Maintainer(target.conninfo) for target in targets]
             for maintainer in self._maintainers:
-                stack.enter_context(maintainer.in_background(join_s=1.0))
+                stack.enter_context(maintainer.in_background())
             yield
 
 

@@ -33,6 +33,7 @@ from pgsluice.worker.wakeups.notifier import Notifier
 
 _log = logging.getLogger(__name__)
 _AGAIN_S = 30.0
+_JOIN_S = 1.0
 _END_S = 5.0
 # Pool timeout of a duty; each has a connection of its own.
 _POOL_TIMEOUT_S = 5.0
@@ -98,8 +99,8 @@ class Maintainer:
         self._leader.run(stop, self._work)
 
     @contextlib.contextmanager
-    def in_background(self, *, join_s: float = 0.0) -> Iterator[None]:
-        """Run in a thread for the duration of the block; afterwards wait up to `join_s` seconds for its end."""
+    def in_background(self) -> Iterator[None]:
+        """Run in a thread for the duration of the block; afterwards wait up to a second for its end."""
         end = threading.Event()
         thread = threading.Thread(
             target=self._run_persistently, args=[end], name="pgsluice maintainer", daemon=True
@@ -109,7 +110,7 @@ class Maintainer:
             yield
         finally:
             end.set()
-            thread.join(join_s)
+            thread.join(_JOIN_S)
 
     def _run_persistently(self, stop: threading.Event) -> None:
         """Like `run`, for a process with other work: log permanent errors and retry every 30 seconds."""
