@@ -449,6 +449,23 @@ def test_run_handler_writes_in_a_savepoint_of_the_test_session(engine, queue):
         assert session.scalars(select(Order.id)).all() == []
 
 
+def test_session_of_a_test_may_commit_after_run_handler_and_not_in_its_handler(engine, queue):
+    app, sessions = App(), sessionmaker(engine)
+
+    @app.handler(queue)
+    def pack(order: int, context: SyncContext) -> None:
+        with context.transaction(sessions) as session:
+            session.add(Order(id=order))
+            if order == 2:
+                session.commit()
+
+    with Session(engine) as session:
+        for order in (1, 2, 3):
+            run_handler(pack, order, connection=session)
+        session.commit()
+        assert session.scalars(select(Order.id)).all() == [1, 3]
+
+
 def test_run_handler_refuses_a_psycopg_connection_for_the_transaction_of_an_async_session(
     url, async_engine
 ):
@@ -484,7 +501,7 @@ async def test_run_handler_async_writes_in_a_savepoint_of_the_test_session(async
         settled = await run_handler_async(pack, 1, connection=session)
         assert settled.result == "done"
         assert (await session.scalars(select(Order.id))).all() == [1]
-        await session.rollback()
+        await session.commit()
 
 
 def test_other_objects_are_refused_as_the_place_of_a_transaction(url, engine, observer, queue):

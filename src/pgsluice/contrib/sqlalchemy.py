@@ -36,7 +36,7 @@ try:
         async_scoped_session,
         async_sessionmaker,
     )
-    from sqlalchemy.orm import Session, scoped_session, sessionmaker
+    from sqlalchemy.orm import Session, SessionTransaction, scoped_session, sessionmaker
 except ModuleNotFoundError as error:
     raise MissingExtraError(
         f"sessions of SQLAlchemy require the Python package {error.name}; `pip install 'pgsluice[sqlalchemy]'`"
@@ -162,22 +162,25 @@ class _AsyncAdapter:
 
 
 class _Ending:
-    """Lets only the worker end the transaction of a session."""
+    """Lets only the worker end the transaction of a scope; in a caller's session it is a savepoint."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, own: SessionTransaction | None) -> None:
         self._session = session
-        self._root = session.get_transaction()
+        self._own = own
         event.listen(session, "before_commit", self._refuse)
 
     def _refuse(self, session: Session) -> None:
-        if not session.in_nested_transaction():
+        if (session.get_nested_transaction() or session.get_transaction()) is self._own:
             raise HandlerError(
                 "the worker commits the session of context.transaction() together with the acknowledgement; use "
                 "flush() to write, or begin_nested() for a savepoint"
             )
 
     def require_open(self) -> None:
-        if self._root is None or self._session.get_transaction() is not self._root:
+        inner = self._session.get_nested_transaction() or self._session.get_transaction()
+        while inner is not None and inner is not self._own:
+            inner = inner.parent
+        if inner is None:
             raise HandlerError(_ENDED)
 
     def allow(self) -> None:
@@ -188,14 +191,15 @@ class _Scope:
     """Transaction of a session, see `pgsluice.frameworks.Scope`."""
 
     is_committed = False
+    _ending: _Ending
 
     def __init__(self, session: Session, connection: psycopg.Connection[Any]) -> None:
         self.value = session
         self.connection = connection
-        self._ending = _Ending(session)
 
     @contextlib.contextmanager
     def transaction(self) -> Generator[None]:
+        self._ending = _Ending(self.value, self.value.get_transaction())
         try:
             yield
         except BaseException as raised:
@@ -218,14 +222,16 @@ class _AsyncScope:
     """Like `_Scope`, for asyncio."""
 
     is_committed = False
+    _ending: _Ending
 
     def __init__(self, session: AsyncSession, connection: psycopg.AsyncConnection[Any]) -> None:
         self.value = session
         self.connection = connection
-        self._ending = _Ending(session.sync_session)
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncGenerator[None]:
+        session = self.value.sync_session
+        self._ending = _Ending(session, session.get_transaction())
         try:
             yield
         except BaseException as raised:
@@ -245,17 +251,29 @@ class _AsyncScope:
 
 
 class _Joined(_Scope):
-    """The transaction of a caller's session."""
+    """A savepoint in the transaction of a caller's session, who may commit it afterwards."""
 
-    def transaction(self) -> Any:
-        return self.value.begin_nested()
+    @contextlib.contextmanager
+    def transaction(self) -> Generator[None]:
+        with self.value.begin_nested() as own:
+            self._ending = _Ending(self.value, own)
+            try:
+                yield
+            finally:
+                self._ending.allow()
 
 
 class _AsyncJoined(_AsyncScope):
     """Like `_Joined`, for asyncio."""
 
-    def transaction(self) -> Any:
-        return self.value.begin_nested()
+    @contextlib.asynccontextmanager
+    async def transaction(self) -> AsyncGenerator[None]:
+        async with self.value.begin_nested() as own:
+            self._ending = _Ending(self.value.sync_session, own.sync_transaction)
+            try:
+                yield
+            finally:
+                self._ending.allow()
 
 
 @contextlib.contextmanager
