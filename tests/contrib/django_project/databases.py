@@ -18,3 +18,11 @@ def database_of(dsn: str) -> dict[str, object]:
         "CONN_MAX_AGE": json.loads(os.environ.get("SHOP_MAX_AGE", "0")),
         **{setting: parts[name] for setting, name in names.items() if name in parts},
     }
+
+
+class OnlyInDefault:
+    """A router of Django that allows the schemas in the database `default` only."""
+
+    def allow_migrate(self, db: str, app_label: str, **_hints: object) -> bool | None:
+        """Return False for the migrations of pgsluice in others; None: no opinion."""
+        return False if app_label == "pgsluice" and db != "default" else None

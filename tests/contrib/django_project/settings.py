@@ -49,6 +49,13 @@ TASKS = {
         "OPTIONS": {"priorities": 3},
     }
 }
+if "other" in DATABASES:
+    TASKS["other"] = {
+        "BACKEND": "pgsluice.contrib.django.tasks.PgsluiceBackend",
+        "QUEUES": ["reports"],
+        "OPTIONS": {"database": "other"},
+    }
+DATABASE_ROUTERS = list(filter(None, [os.environ.get("SHOP_ROUTER")]))
 if os.environ.get("SHOP_TASKS") == "0":
     TASKS = {}
 PGSLUICE_APP = os.environ.get("SHOP_APP", "contrib.django_project.shop.handlers:app") or None

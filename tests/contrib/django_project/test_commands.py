@@ -73,6 +73,22 @@ def test_second_database_gets_the_schemas_and_its_app_uses_it(
         assert value(connection, "select count(*) from pgmq.a_packed") == 1
 
 
+@pytest.mark.slow
+def test_second_database_gets_no_schemas_if_a_router_refuses(empty_database_18, make_database_18):
+    variables = {
+        "PGSLUICE_DSN": make_database_18().url,
+        "SHOP_OTHER_DSN": empty_database_18.url,
+        "SHOP_ROUTER": "contrib.django_project.databases.OnlyInDefault",
+    }
+
+    manage("migrate", "--database", "other", **variables)
+
+    with empty_database_18.connect() as connection:
+        assert rows(
+            connection, "select to_regclass('shop_parcel')::text, to_regnamespace('pgmq')"
+        ) == [("shop_parcel", None)]
+
+
 SEND_TO_OTHER = """
 from django.db import transaction
 from contrib.django_project.shop.other import pack

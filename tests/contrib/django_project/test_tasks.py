@@ -248,6 +248,48 @@ def test_worker_of_the_project_runs_its_tasks(database_18):
         assert notes(connection) == [(1, "task"), (2, "async task"), (3, "thread")]
 
 
+@pytest.mark.slow
+def test_tasks_in_a_second_database_run_in_the_worker_of_that_database(
+    database_18, make_database_18
+):
+    other = make_database_18()
+    variables = {"PGSLUICE_DSN": database_18.url, "SHOP_OTHER_DSN": other.url}
+    for alias in ("default", "other"):
+        manage("migrate", "--database", alias, **variables)
+    manage("shell", "-c", ENQUEUE, **variables)
+    manage("shell", "-c", ENQUEUE_IN_OTHER, **variables)
+
+    assert "`manage.py pgsluice_worker --database other`" in manage("check", **variables)
+    manage("pgsluice_worker", "--until-empty", **variables)
+    with other.connect() as connection:
+        assert notes(connection) == []
+
+    manage("pgsluice_worker", "--database", "other", "--until-empty", **variables)
+    with other.connect() as connection, database_18.connect() as first:
+        assert notes(connection) == [(4, "report")]
+        assert len(notes(first)) == 3
+
+
+@pytest.mark.slow
+def test_worker_of_a_database_without_handlers_names_those_with_tasks(
+    database_18, make_database_18
+):
+    variables = {"PGSLUICE_DSN": database_18.url, "SHOP_OTHER_DSN": make_database_18().url}
+
+    unknown = manage("pgsluice_worker", "--database", "third", status=3, **variables)
+    assert "--database third: DATABASES has no such alias" in unknown
+    app = "contrib.django_project.shop.handlers:app"
+    given = manage("pgsluice_worker", app, "--database", "other", status=2, **variables)
+    assert "an app has its own" in given
+
+
+ENQUEUE_IN_OTHER = """
+from django.db import connections
+from pgsluice import WorkQueue
+from contrib.django_project.shop.other import report
+WorkQueue(connections["other"]).create("reports")
+report.enqueue(4)
+"""
 ENQUEUE = """
 from django.db import connection
 from pgsluice import WorkQueue

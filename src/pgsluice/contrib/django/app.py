@@ -24,6 +24,8 @@ from django.db import connections  # isort: skip
 from django.utils.connection import ConnectionProxy  # isort: skip
 
 
+# The option `--database` of `manage.py pgsluice_worker`, also for its handler processes.
+WORKER_DATABASE = "PGSLUICE_WORKER_DATABASE"
 Result = TypeVar("Result")
 
 

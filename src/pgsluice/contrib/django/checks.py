@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.conf import settings
-from django.core.checks import CheckMessage, Error
+from django.core.checks import CheckMessage, Error, Info
 from django.core.checks import Warning as Warn
 from django.db import Error as DatabaseError
 from django.db import connections
@@ -42,8 +42,24 @@ def check_settings(**_options: Any) -> Iterable[CheckMessage]:
             yield Error(f"PGSLUICE_APP: {error}", id="pgsluice.E002")
         else:
             using = app.using if isinstance(app, DjangoApp) else using
+    yield from _check_tasks(using)
     if os.environ.get("PGSLUICE_DSN") and connections[using].vendor == "postgresql":
         yield from _check_environment(using)
+
+
+def _check_tasks(using: str) -> Iterable[CheckMessage]:
+    """Yield a note for each backend whose tasks the worker does not run unless it is told to."""
+    if not getattr(settings, "TASKS", None):
+        return
+    from pgsluice.contrib.django.tasks import backends  # not without Django 6 or django-tasks
+
+    for backend in backends():
+        if backend.app.using != using:
+            yield Info(
+                f"The tasks of TASKS[{backend.alias!r}] are in database {backend.app.using!r}.",
+                hint=f"Run them with `manage.py pgsluice_worker --database {backend.app.using}`.",
+                id="pgsluice.I001",
+            )
 
 
 def _check_environment(using: str) -> Iterable[CheckMessage]:

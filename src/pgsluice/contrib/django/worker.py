@@ -2,47 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from typing import TYPE_CHECKING
 
 from django.conf import settings
+from django.db import connections
 
-from pgsluice.contrib.django.app import DjangoApp
+from pgsluice.contrib.django.app import WORKER_DATABASE, DjangoApp
 from pgsluice.errors import ConfigurationError
+from pgsluice.settings import variable
 from pgsluice.worker.app.app import App
 from pgsluice.worker.handlers.declare import check_neighbours
-from pgsluice.worker.handlers.handler import HandlerSpec
 from pgsluice.worker.process.loading import load_app
 
+if TYPE_CHECKING:
+    from pgsluice.contrib.django.tasks import PgsluiceBackend
 
-def make_app() -> App:
-    """Return the app.
+
+def make_app(using: str | None = None) -> App:
+    """Return the app of a database, with the tasks that are enqueued there.
+
+    Args:
+        using: Alias of the database, in `DATABASES`; None: that of the setting's app, else `default`.
 
     Raises:
-        ConfigurationError: There is neither, or the app cannot be loaded.
-        ArgumentError: Both have a handler of a queue.
+        ConfigurationError: There is nothing to run, the app cannot be loaded, or the database does not exist.
+        ArgumentError: The app and a task have a handler of the same queue.
     """
     name = getattr(settings, "PGSLUICE_APP", None)
-    app = DjangoApp(name="django tasks") if name is None else load_app(name)
-    for spec in _task_handlers():
-        if not isinstance(app, DjangoApp):
+    if using is not None and using not in list(connections):
+        raise ConfigurationError(f"--database {using}: DATABASES has no such alias")
+    app = None if name is None else load_app(name)
+    own = app.using if isinstance(app, DjangoApp) else None
+    if app is None or using not in (None, own):
+        own = using or "default"
+        app = DjangoApp(name="django tasks", using=own)
+    backends = _task_backends()
+    for backend in backends:
+        if own is None:
             raise ConfigurationError(
                 f"the app {name} cannot run the tasks of TASKS; make it a pgsluice.contrib.django.app.DjangoApp"
             )
-        check_neighbours(spec, app.handlers.values())
-        app.handlers[spec.name] = spec
+        if backend.app.using == own:
+            for spec in backend.app.handlers.values():
+                check_neighbours(spec, app.handlers.values())
+                app.handlers[spec.name] = spec
     if not app.handlers:
+        others = ", ".join(sorted({backend.app.using for backend in backends}))
         raise ConfigurationError(
-            "nothing to run; name the app as MODULE:APP, or set PGSLUICE_APP or TASKS in the settings"
+            f"nothing to run in database {own!r}; the tasks of TASKS are in {others}: choose with --database"
+            if others
+            else "nothing to run; name the app as MODULE:APP, or set PGSLUICE_APP or TASKS in the settings"
         )
     return app
 
 
-def _task_handlers() -> Iterator[HandlerSpec]:
-    if getattr(settings, "TASKS", None):
-        from pgsluice.contrib.django.tasks import backends
+def _task_backends() -> list[PgsluiceBackend]:
+    if not getattr(settings, "TASKS", None):
+        return []
+    from pgsluice.contrib.django.tasks import backends
 
-        for backend in backends():
-            yield from backend.app.handlers.values()
+    return list(backends())
 
 
-app = make_app()
+app = make_app(variable(os.environ, WORKER_DATABASE))
