@@ -19,7 +19,6 @@ from bench.systems.pgsluice import Pgsluice
 from bench.workloads.log_held import (
     BATCHES_A_SECOND,
     LOG,
-    ROTATION_S,
     create,
     maintain,
     print_sizes,
@@ -36,7 +35,8 @@ WARM_UP = False
 OPTIONS = {"horizon_phase_s": 120, "horizon_turn_s": 5}
 NOTES = [
     "a batch: 25 events, produced and ticked 40 times a second; its events are read and it is finished",
-    "the systems take turns of 5 s, so the snapshot is held for as many times the phase as there are systems",
+    "the systems take turns of 5 s, each followed by its maintenance, which so delays no batch",
+    "the snapshot is held for as many times the phase as there are systems",
     "CPU: of next_batch, get_batch_events and finish_batch, in the last half of the phase",
     "latency: from the time at which a batch was to be produced until it is finished, so waits in a queue count",
     "dead rows: of all tables of the schema, from the server's statistics, at the end of the phase",
@@ -132,12 +132,12 @@ class Steady:
     other: psycopg.Connection[Any]
     url: str
     _latencies: list[float] = field(default_factory=list)
+    _maintenance_s: list[float] = field(default_factory=list)
     _batches: int = 0
     _cpu_s: float = 0.0
-    _rotated_s: float = 0.0
 
     def take_turn(self, batches: int, *, is_measured: bool) -> None:
-        """Produce and consume batches at their times, and rotate; measure the CPU time if asked to."""
+        """Produce and consume batches at their times; measure the CPU time if asked to. Then rotate."""
         used = backend_cpu_s(self.place.connection)
         begin = time.monotonic()
         for number in range(batches):
@@ -146,12 +146,12 @@ class Steady:
             produce_and_tick(self.other)
             consume(self.place.connection)
             self._latencies.append(time.monotonic() - due)
-            if time.monotonic() - self._rotated_s > ROTATION_S / 4:
-                maintain(self.other)
-                self._rotated_s = time.monotonic()
         if is_measured:
             self._batches += batches
             self._cpu_s += backend_cpu_s(self.place.connection) - used
+        begin = time.monotonic()
+        maintain(self.other)
+        self._maintenance_s.append(time.monotonic() - begin)
 
     def end_phase(self, phase: str) -> dict[str, float]:
         """Print and return the rate, inverse latencies and inverse dead rows of the phase; begin the next."""
@@ -162,9 +162,10 @@ class Steady:
         cpu = self._batches / self._cpu_s
         print(
             f"  {self.place.name}, {phase}: {cpu:,.0f} batches per second of CPU, p50 {1000 * percentiles[49]:.1f} ms, "
-            f"p99 {1000 * percentiles[98]:.1f} ms, {dead:,} dead rows"
+            f"p99 {1000 * percentiles[98]:.1f} ms, {dead:,} dead rows, maintenance "
+            f"{1000 * statistics.median(self._maintenance_s):.0f} ms"
         )
-        self._latencies, self._batches, self._cpu_s = [], 0, 0.0
+        self._latencies, self._maintenance_s, self._batches, self._cpu_s = [], [], 0, 0.0
         return {
             "cpu": cpu,
             "p50": 1 / percentiles[49],
