@@ -116,6 +116,9 @@ def test_address_is_not_printed():
         ('[shards]\na = { dns = "x" }\n', "address of shard 'a' in"),
         ('[shards]\na = { dsn = "" }\n', "address of shard 'a' in"),
         ('[shards]\na = { dsn = "x" }\n[pins]\nacme = "b"\n', "pin of 'acme' in"),
+        ('[shards]\na = { dsn = "x" }\n[pins]\nacme = ["a"]\n', "pin of 'acme' in"),
+        ('[shards]\na = { dsn = "x" }\n[pins.acme]\nshard = "a"\n', "pin of 'acme' in"),
+        ('[shards]\na = { dsn = "x" }\n[pins]\n"a\\u0000" = "a"\n', "the character NUL"),
         ('pins = 3\n[shards]\na = { dsn = "x" }\n', "[pins] of"),
     ],
 )

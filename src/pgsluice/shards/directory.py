@@ -232,7 +232,11 @@ def _checked(shards: Mapping[str, Any], pins: Mapping[str, Any], place: str) -> 
                 f"the address of shard {name!r} in {place} is invalid; use one of {_listed(_WAYS)}"
             )
     for key, name in pins.items():
-        if name not in shards:
+        if "\0" in key:
+            raise ConfigurationError(
+                f"the pin of {key!r} in {place} has the character NUL, which no key of a message has; remove it"
+            )
+        if not isinstance(name, str) or name not in shards:
             raise ConfigurationError(
                 f"the pin of {key!r} in {place} is {name!r}; use {_listed(sorted(shards))}"
             )
