@@ -38,6 +38,10 @@ app = App()
 def ship(parcel: Parcel) -> None: ...
 
 
+@app.handler("sent_notes")
+def note(payload: dict) -> None: ...
+
+
 @app.handler(log="sent_events", group="mailers", event_types=["paid", "refunded"])
 def mail(parcel: Parcel) -> None: ...
 
@@ -91,6 +95,16 @@ def test_an_assertion_refuses_a_payload_of_another_type_and_unknown_options(conn
         assert_sent(ship, payload=Parcel("7"), connection=connection)
     with pytest.raises(ArgumentError, match="has no option 'paylod'|paylod"):
         assert_sent(ship, paylod=1, connection=connection)
+
+
+def test_true_is_not_the_number_one_in_a_payload_or_a_header(connection):
+    note.send({"paid": [True]}, connection=connection, headers={"urgent": True})
+
+    assert_sent(note, payload={"paid": [1]}, count=0, connection=connection)
+    assert_sent(note, headers={"urgent": 1}, count=0, connection=connection)
+    assert_sent(note, payload={"paid": [True]}, headers={"urgent": True}, connection=connection)
+    note.send({"cents": 1.0}, connection=connection)
+    assert_sent(note, payload={"cents": 1}, count=1, connection=connection)
 
 
 def test_events_of_a_handler_are_found_by_its_types(connection):

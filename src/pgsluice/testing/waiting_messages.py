@@ -166,19 +166,34 @@ def _matches(handler: Handler[Any, ..., Any], message: SentMessage, expected: Se
             or _is_equal(handler.encode(expected["payload"]), message.stored)
         )
         and expected.get("key", message.key) == message.key
-        and all(message.headers.get(name) == value for name, value in headers.items())
+        and all(_is_same(message.headers.get(name), value) for name, value in headers.items())
         and expected.get("is_delayed", message.due_at is not None) is (message.due_at is not None)
     )
 
 
 def _is_equal(encoded: Any, stored: Any) -> bool:
     """Compare JSON texts by value, as their spaces and the order of their fields may differ."""
-    if encoded == stored or not (isinstance(encoded, str) and isinstance(stored, str)):
-        return bool(encoded == stored)
+    if _is_same(encoded, stored):
+        return True
+    if not (isinstance(encoded, str) and isinstance(stored, str)):
+        return False
     try:
-        return bool(json.loads(encoded) == json.loads(stored))
+        return _is_same(json.loads(encoded), json.loads(stored))
     except ValueError:
         return False
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Compare JSON values: true is not 1, as in Python, and 1 is 1.0."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(
+            _is_same(value, other[name]) for name, value in one.items()
+        )
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(_is_same, one, other))
+    return bool(one == other)
 
 
 def _browse(handler: Handler[Any, ..., Any]) -> Steps[list[SentMessage]]:
