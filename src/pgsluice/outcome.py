@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import astuple, dataclass
 
 from pgsluice.errors import ArgumentError
+from pgsluice.ranges import is_number
 
 # The queue functions take seconds as PostgreSQL's integer.
 DELAY_MAX_S = 2_147_483_647
@@ -70,18 +71,17 @@ class Reject(Outcome):
         self.reason = _text_of(self.reason)
 
 
-def require_delay(delay_s: float | None, name: str = "delay_s") -> None:
+def require_delay(delay_s: float | None) -> None:
     """Raise if PostgreSQL cannot add this delay to a timestamp.
 
     Args:
         delay_s: Seconds, or None.
-        name: Name of the argument, for the error.
 
     Raises:
         ArgumentError: It is negative, longer than `DELAY_MAX_S`, or not a number.
     """
-    if delay_s is not None and not 0 <= delay_s <= DELAY_MAX_S:  # also refuses NaN
-        raise ArgumentError(f"{name} is {delay_s}; use 0 to {DELAY_MAX_S} seconds (68 years)")
+    if delay_s is not None and not is_number(delay_s, 0, DELAY_MAX_S):
+        raise ArgumentError(f"delay_s is {delay_s!r}; use 0 to {DELAY_MAX_S} seconds (68 years)")
 
 
 def _text_of(reason: object) -> str:

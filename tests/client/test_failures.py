@@ -302,7 +302,7 @@ def test_each_sqlstate_that_the_server_raises_gets_its_class_its_words_and_its_h
         (
             lambda clients: clients.queue.send_batch("q", "abc"),
             ArgumentError,
-            "messages is a str; pass a list of messages",
+            "messages is of type str; pass a list of messages",
         ),
         (
             lambda clients: clients.queue.set_queue_options("q", color="red"),
@@ -327,7 +327,7 @@ def test_each_sqlstate_that_the_server_raises_gets_its_class_its_words_and_its_h
         (
             lambda clients: clients.queue.archive_batch("q", 5),
             ArgumentError,
-            "msg_ids is 5; pass a list of ids",
+            "msg_ids is of type int; pass a list of ids",
         ),
         (
             lambda clients: clients.log.set_queue_config("l", "foo", "1"),

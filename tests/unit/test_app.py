@@ -172,7 +172,12 @@ REFUSED = [
     ({"queue": "q", "log": "l", "group": "g"}, plain, "queue and log are mutually exclusive"),
     ({"log": "l"}, plain, "a handler of log 'l' needs group=, .* or consumer="),
     ({"log": "l", "group": "g", "consumer": "c"}, plain, "a handler of log 'l' needs group="),
-    ({"log": "l", "group": "g", "event_types": "paid"}, plain, "event_types is 'paid'; use a list"),
+    ({"log": "l", "group": "g", "event_types": "paid"}, plain, "event_types is of type str; pass a list"),
+    ({"log": "l", "group": "g", "event_types": 5}, plain, "event_types is of type int; pass a list of types"),
+    ({"queue": "q", "retry_on": OSError}, plain, "retry_on is of type type; pass a list of exception classes"),
+    ({"queue": "q", "give_up_on": OSError}, plain, "give_up_on is of type type; pass a list"),
+    ({"queue": "q", "concurrency": 2.5}, plain, "concurrency of handler 'plain' is 2.5; use a whole number, 1 or more"),
+    ({"queue": "q", "name": 5}, plain, "name is 5; use a name"),
     ({"log": "l", "group": "g", "event_types": ["a", "a"]}, plain, "repeated type 'a' in event_types"),
     ({"queue": "q"}, print, "print> is not a function; decorate a `def`"),
     ({"queue": "q"}, Methods.handle, "Methods.handle is a method; decorate a function"),
@@ -193,12 +198,12 @@ REFUSED = [
     ({"log": "l", "group": "g", "mode": "transaction"}, plain, "'plain' is for a log, but mode='transaction' is for queues"),
     ({"queue": "q", "mode": "transaction", "batch": Batch(2)}, plain, "omit batch, or the mode"),
     ({"queue": "q", "mode": "transaction", "execution": "process"}, plain, "omit execution='process', or the mode"),
-    ({"queue": "q", "batch": Batch(1)}, plain, "batch.size of handler 'plain' is 1; use 2 or more"),
+    ({"queue": "q", "batch": Batch(1)}, plain, "batch.size of handler 'plain' is 1; use a whole number, 2 or more"),
     ({"queue": "q", "batch": Batch(2, -1)}, plain, "batch.wait_s of handler 'plain' is -1; use 0 or more seconds"),
     ({"queue": "q", "batch": 500}, plain, r"batch of handler 'plain' is 500; use Batch\(…\)"),
     ({"queue": "q", "retry": 5}, plain, r"retry of handler 'plain' is 5; use RetryPolicy\(…\)"),
     ({"queue": "q", "timeout_s": "60"}, plain, "timeout_s of handler 'plain' is '60'; use 0.001 or more seconds"),
-    ({"queue": "q", "concurrency": 0}, plain, "concurrency of handler 'plain' is 0; use 1 or more"),
+    ({"queue": "q", "concurrency": 0}, plain, "concurrency of handler 'plain' is 0; use a whole number, 1 or more"),
     ({"queue": "q", "rate_s": 0}, plain, "rate_s of handler 'plain' is 0"),
     ({"queue": "q", "timeout_s": float("nan")}, plain, "timeout_s of handler 'plain' is nan"),
     ({"queue": "q", "lease_s": 1}, plain, "lease_s of handler 'plain' is 1; use more than 1 second"),
@@ -339,8 +344,12 @@ def test_many_are_one_call_and_an_error_names_which_one(monkeypatch):
         load.send_many([Order(1), Order("x")])
     with pytest.raises(PayloadError, match=r"payloads\[1\].id is of type str"):
         ledger.send_many([Order(1), Order("x")])
-    with pytest.raises(ArgumentError, match="got 1 keys for 2 payloads"):
+    with pytest.raises(ArgumentError, match="there are 1 keys for 2 payloads"):
         load.send_many([Order(1), Order(2)], keys=["a"])
+    for option in ("keys", "deduplication_keys"):
+        for one in ("ab", {"a", "b"}, {"a": 1, "b": 2}, iter("ab"), 2):
+            with pytest.raises(ArgumentError, match=f"{option} is of type .*pass a list of "):
+                load.send_many([Order(1), Order(2)], **{option: one})
     with pytest.raises(ArgumentError, match="payloads is a single dict; pass a list"):
         on_paid.send_many({"a": 1})
     with pytest.raises(ArgumentError, match="delay_s and at are mutually exclusive"):
@@ -396,6 +405,9 @@ def test_a_schedule_keeps_what_is_sent_each_time():
         ({"cron": "@daily", "declared_by": "me"}, r"schedule\(\) has no option 'declared_by'"),
         ({"every_s": 0}, "every_s of schedule 'often' is 0; use 0.1 or more seconds"),
         ({"every_s": float("nan")}, "every_s of schedule 'often' is nan"),
+        ({"every_s": "5"}, "every_s of schedule 'often' is '5'; use 0.1 or more seconds"),
+        ({"cron": 5}, "cron of schedule 'often' is of type int; use a str"),
+        ({"cron": "@daily", "name": 5}, "name of the schedule is of type int; use a str"),
         ({"cron": "@daily", "jitter_s": -1}, "jitter_s of schedule 'often' is -1"),
         (
             {"cron": "@daily", "catch_up": "most"},

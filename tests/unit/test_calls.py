@@ -6,12 +6,32 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pgsluice.client.calls import groups, limits, pgmq, pgq, reading, spark, tables
+from pgsluice.client import Message
+from pgsluice.client.calls import (
+    archives,
+    claims,
+    dead_letters,
+    deduplication,
+    group_types,
+    groups,
+    limits,
+    logs,
+    pgmq,
+    pgq,
+    producing,
+    reading,
+    retries,
+    schedules,
+    share_groups,
+    spark,
+    tables,
+)
 from pgsluice.errors import ArgumentError, PayloadError
 
 NAIVE = datetime(2030, 1, 1)  # noqa: DTZ001 - the subject of a test
 AWARE = datetime(2030, 1, 1, tzinfo=UTC)
 TOO_MUCH = 2**31
+READ = Message(1, 1, AWARE, AWARE, AWARE, {}, None)
 
 
 @pytest.mark.parametrize(
@@ -98,6 +118,37 @@ TOO_MUCH = 2**31
         ),
         (lambda: pgmq.send("a\ud800", 1), r"the text 'a\\ud800' holds a NUL"),
         (lambda: pgq.create_queue("\udfff"), "holds a NUL character or a lone surrogate"),
+        (lambda: reading.delete_batch("q", 5), "msg_ids is of type int; pass a list of ids"),
+        (lambda: reading.delete_batch("q", "12"), "msg_ids is of type str; pass a list of ids"),
+        (lambda: archives.get_messages("q", 5), "msg_ids is of type int; pass a list of ids"),
+        (lambda: dead_letters.redrive("q", None, 5), "dead_letter_ids is of type int; pass a list"),
+        (lambda: pgmq.send_batch("q", {1, 2}), "messages is of type set, which has no order"),
+        (lambda: pgmq.send_batch("q", [1], {"a": 1}), "headers is of type dict; pass a list"),
+        (lambda: claims.delete("q", READ), "messages is of type Message; pass a list of messages"),
+        (
+            lambda: claims.archive("q", [READ, 7]),
+            r"messages\[1\] is of type int; pass messages as read\(\) returned them",
+        ),
+        (lambda: claims.reject("q", 1, 1, "r", error=OSError()), "error is of type OSError; use a"),
+        (lambda: retries.begin_attempts("q", READ), "messages is of type Message; pass a list"),
+        (lambda: share_groups.claim("l", "g", 1, types="paid"), "types is of type str; pass a"),
+        (lambda: share_groups.acknowledge("l", "g", 1, ev_ids=5), "ev_ids is of type int; pass a"),
+        (lambda: group_types.forget_types("l", "g", "paid"), "types is of type str; pass a list"),
+        (lambda: logs.retry(1, 5, delay=timedelta()), "ev_ids is of type int; pass a list of ids"),
+        (lambda: schedules.retire_schedules("app", "daily"), "names is of type str; pass a list"),
+        (
+            lambda: deduplication.send("q", 1, deduplication_key=5),
+            "deduplication_key is of type int; use a str",
+        ),
+        (
+            lambda: deduplication.send("q", 1, deduplication_key="k", unique="done"),
+            r"unique is 'done'; use Unique\(…\)",
+        ),
+        (
+            lambda: deduplication.send_batch("q", [1, 2], deduplication_keys=["a", 5]),
+            r"deduplication_keys\[1\] is of type int; use a str",
+        ),
+        (lambda: deduplication.send("q", 1, after={"q": 5}), "after is of type int; pass a list"),
         (lambda: spark.use_snapshot("1'; drop table x; --"), "is not a snapshot name"),
     ],
 )
@@ -120,6 +171,14 @@ def test_an_argument_out_of_range_is_refused_and_named(call, words):
         (lambda: event(ev_type="c\x00"), "^ev_type holds a NUL character"),
         (lambda: event(ev_extra4="\udfff"), "^ev_extra4 holds a lone surrogate"),
         (lambda: event(ev_extra2=5), "^ev_extra2 is of type int"),
+        (
+            lambda: producing.insert_events("l", ["paid"]),
+            r"^events\[0\] is of type str; pass a New",
+        ),
+        (
+            lambda: producing.insert_events("l", [("t", "d")]),
+            r"^events\[0\] is of type tuple; pass",
+        ),
     ],
 )
 def test_a_payload_that_cannot_be_stored_is_refused_and_its_place_is_named(call, words):

@@ -31,8 +31,13 @@ def test_options_are_those_of_a_policy_in_the_database():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"max_attempts": 0}, "max_attempts is 0; use 1 to 2147483647"),
-        ({"max_attempts": 2**40}, "max_attempts is 1099511627776; use 1 to 2147483647"),
+        ({"max_attempts": 0}, "max_attempts is 0; use a whole number, 1 to 2147483647"),
+        ({"max_attempts": 2**40}, "max_attempts is 1099511627776; use a whole number, 1 to"),
+        ({"max_attempts": 2.5}, "max_attempts is 2.5; use a whole number"),
+        ({"max_attempts": "3"}, "max_attempts is '3'; use a whole number"),
+        ({"backoff_base_s": None}, "backoff_base_s is None; use 0 to 2147483647 seconds"),
+        ({"backoff_jitter": 0.5}, "backoff_jitter is 0.5; use True or False"),
+        ({"backoff_factor": "2"}, "backoff_factor is '2'; use 1 or more"),
         ({"backoff_base_s": -1}, "backoff_base_s is -1; use 0 to 2147483647 seconds"),
         ({"backoff_max_s": -1}, "backoff_max_s is -1; use 0 to 2147483647 seconds"),
         ({"backoff_max_s": 1e12}, "backoff_max_s is 1000000000000.0; use 0 to 2147483647"),

@@ -117,7 +117,7 @@ def test_a_message_has_the_priority_that_is_said(app, queue_name, observer):
         app.mail.send(Order(1), priority=0)
     with pytest.raises(ArgumentError, match="priority and the header 'x-pgmq-priority' differ"):
         app.mail.send(Order(1), priority=1, headers={"x-pgmq-priority": 2})
-    with pytest.raises(ArgumentError, match="an event has no header 'x-pgmq-priority'"):
+    with pytest.raises(ArgumentError, match="is for a log, which does not support priority"):
         app.paid.send(Order(1), priority=1)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, TypedDict, get_args
 
 from pgsluice.errors import ArgumentError
+from pgsluice.ranges import require_positive_s
 
 Until = Literal["claimed", "done"]
 OnDuplicate = Literal["keep", "debounce", "replace"]
@@ -56,8 +56,12 @@ class Unique:
             raise ArgumentError(
                 f"on_duplicate is {self.on_duplicate!r}; use {', '.join(get_args(OnDuplicate))}"
             )
-        if self.window_s is not None and not 0 < self.window_s < math.inf:
-            raise ArgumentError(f"window_s is {self.window_s!r}; use more than 0 seconds")
+        if self.window_s is not None:
+            require_positive_s(self.window_s, "window_s")
+        if self.key is not None and not callable(self.key):
+            raise ArgumentError(
+                f"key is {self.key!r}; use a function of the payload, or pass deduplication_key= to send()"
+            )
         if self.window_s is not None and self.until is not None:
             raise ArgumentError("until and window_s are mutually exclusive; use one")
 
@@ -94,3 +98,14 @@ class Unique:
             )
         text = json.dumps(message, sort_keys=True, separators=(",", ":"), default=str)
         return f"sha256:{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+def checked_unique(unique: Unique) -> Unique:
+    """Return the options of deduplication.
+
+    Raises:
+        ArgumentError: They are of another type.
+    """
+    if not isinstance(unique, Unique):
+        raise ArgumentError(f"unique is {unique!r}; use Unique(…), such as Unique(until='done')")
+    return unique

@@ -61,7 +61,7 @@ def get_messages(queue_name: str, msg_ids: Sequence[int]) -> Call[list[StoredMes
     """
     sql: LiteralString = "select * from sluice.get_messages(%s::text, %s::bigint[])"
     return Call(
-        sql, (queue_name, checked_ids(msg_ids, "msg_id")), record(StoredMessage), queue_name
+        sql, (queue_name, checked_ids(msg_ids, "msg_ids")), record(StoredMessage), queue_name
     )
 
 
@@ -186,7 +186,7 @@ def replay(
     """
     sql: LiteralString = "select * from sluice.replay(%s::text, %s::bigint[], %s::text)"
     return Call(
-        sql, (queue_name, checked_ids(msg_ids, "msg_id"), target_queue_name), record(Replayed)
+        sql, (queue_name, checked_ids(msg_ids, "msg_ids"), target_queue_name), record(Replayed)
     )
 
 

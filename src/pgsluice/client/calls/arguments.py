@@ -3,21 +3,58 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
-from typing import Any, LiteralString
+from typing import Any, LiteralString, TypeVar
 
 from pgsluice.client.calls.payload import json_parameter
 from pgsluice.client.unloadable import UnloadableJson
 from pgsluice.errors import ArgumentError
 
 INTEGER_MAX = 2**31 - 1
+Value = TypeVar("Value")
 
 
 def require_options(options: Mapping[str, object], known: Iterable[str], function: str) -> None:
     """Refuse keyword arguments that a function with options of a TypedDict does not know."""
     if unknown := sorted(options.keys() - set(known)):
         raise ArgumentError(f"{function}() has no option {unknown[0]!r}; use {', '.join(known)}")
+
+
+def several(values: Iterable[Value], name: str, of: str) -> list[Value]:
+    """Return values as a list; refuse a single one, also a text or a mapping, which would be taken apart."""
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+        raise ArgumentError(f"{name} is of type {type(values).__name__}; pass a list of {of}")
+    return list(values)
+
+
+def in_order(values: Iterable[Value], name: str, of: str) -> list[Value]:
+    """Like `several`, for values whose position counts: a set has no order."""
+    if isinstance(values, AbstractSet):
+        raise ArgumentError(
+            f"{name} is of type {type(values).__name__}, which has no order; pass a list of {of}"
+        )
+    return several(values, name, of)
+
+
+def one_per(values: Iterable[Value], name: str, of: str, qty: int, *, per: str) -> list[Value]:
+    """Return a list with one value for each message or payload."""
+    if isinstance(values, Iterator):  # it may be needed twice
+        raise ArgumentError(f"{name} is of type {type(values).__name__}; pass a list of {of}")
+    found = in_order(values, name, of)
+    if len(found) != qty:
+        raise ArgumentError(
+            f"there are {len(found)} {of} for {qty} {per}s; pass one per {per}, or None"
+        )
+    return found
+
+
+def text(value: str | None, name: str) -> str | None:
+    """Return a text, or None."""
+    if value is not None and not isinstance(value, str):
+        raise ArgumentError(f"{name} is of type {type(value).__name__}; use a str")
+    return value
 
 
 def whole(value: int, name: str, least: int) -> int:
@@ -88,9 +125,7 @@ def one_id(value: int) -> int:
 
 def many_ids(values: Sequence[int]) -> list[int]:
     """Return valid msg_ids."""
-    if isinstance(values, int):
-        raise ArgumentError(f"msg_ids is {values!r}; pass a list of ids")
-    return [one_id(value) for value in values]
+    return [one_id(value) for value in several(values, "msg_ids", "ids")]
 
 
 def is_bigint(value: object) -> bool:
@@ -106,8 +141,8 @@ def checked_id(value: int, name: str, expected: str = "one that the server retur
 
 
 def checked_ids(values: Sequence[int], name: str) -> list[int]:
-    """Return ids within the range of bigint."""
-    return [checked_id(value, name) for value in values]
+    """Return ids within the range of bigint; `name` is that of the argument."""
+    return [checked_id(value, name.removesuffix("s")) for value in several(values, name, "ids")]
 
 
 def after_id(value: int | None, name: str) -> int | None:
@@ -139,14 +174,11 @@ def payloads(
     msgs: Sequence[Any], headers: Sequence[Any] | None
 ) -> tuple[list[Any], list[Any] | None]:
     """Return one or more messages, and their headers: one for each message, or None."""
-    if isinstance(msgs, str | bytes | dict):
-        raise ArgumentError(f"messages is a {type(msgs).__name__}; pass a list of messages")
+    msgs = in_order(msgs, "messages", "messages")
     if not msgs:
         raise ArgumentError("messages is empty; send at least one")
-    if headers is not None and len(headers) != len(msgs):
-        raise ArgumentError(
-            f"there are {len(headers)} headers for {len(msgs)} messages; pass one per message, or None"
-        )
+    if headers is not None:
+        headers = one_per(headers, "headers", "headers", len(msgs), per="message")
     return (
         [json_parameter(msg, f"messages[{i}]") for i, msg in enumerate(msgs)],
         None

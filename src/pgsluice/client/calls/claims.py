@@ -7,15 +7,15 @@ after its visibility timeout has expired. `read_ct` stops at 2,147,483,647 and c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, LiteralString
 
-from pgsluice.client.calls.arguments import seconds, whole, zoned_time
+from pgsluice.client.calls.arguments import seconds, several, text, whole, zoned_time
 from pgsluice.client.calls.call import Call, record, scalar, storable_text
 from pgsluice.client.calls.clients import WorkQueue, method
 from pgsluice.client.records import ClaimOutcome, Message
-from pgsluice.errors import ServerError
+from pgsluice.errors import ArgumentError, ServerError
 
 
 @method(WorkQueue, name="delete_claimed")
@@ -231,7 +231,7 @@ def reject(
         "select sluice.reject("
         "%s::text, %s::bigint, %s::integer, %s::text, %s::text, %s::timestamptz)"
     )
-    texts = (storable_text(reason), storable_text(error))
+    texts = (storable_text(text(reason, "reason")), storable_text(text(error, "error")))
     sent_at = zoned_time(enqueued_at, "enqueued_at")
     parameters = (queue_name, msg_id, read_ct, *texts, sent_at)
     return Call(sql, parameters, scalar, queue_name, is_report=True)
@@ -241,8 +241,20 @@ def settle(
     sql: LiteralString, queue_name: str, messages: Sequence[Message], *more: Any
 ) -> Call[list[ClaimOutcome]]:
     """Return the call of a function that settles messages and returns the outcome of each."""
+    messages = read_messages(messages)
     parameters = (queue_name, *claims_of(messages), *more, times_of(messages))
     return Call(sql, parameters, record(ClaimOutcome), queue_name)
+
+
+def read_messages(messages: Iterable[Message]) -> list[Message]:
+    """Return messages as a list, also those of a worker; refuse a single one, and what was not read from a queue."""
+    found = several(messages, "messages", "messages")
+    for position, message in enumerate(found):
+        if not hasattr(message, "read_ct"):
+            raise ArgumentError(
+                f"messages[{position}] is of type {type(message).__name__}; pass messages as read() returned them"
+            )
+    return found
 
 
 def claims_of(messages: Sequence[Message]) -> tuple[str, str]:

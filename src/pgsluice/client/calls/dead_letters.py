@@ -180,7 +180,7 @@ def redrive(
 
     Source: `sluice.redrive`.
     """
-    ids = checked_ids(dead_letter_ids, "dead_letter_id")
+    ids = checked_ids(dead_letter_ids, "dead_letter_ids")
     return _redrive(
         queue_name,
         consumer_name,
@@ -264,7 +264,7 @@ def purge(
 
     Source: `sluice.purge_dead_letters`.
     """
-    ids = None if dead_letter_ids is None else checked_ids(dead_letter_ids, "dead_letter_id")
+    ids = None if dead_letter_ids is None else checked_ids(dead_letter_ids, "dead_letter_ids")
     sql: LiteralString = (
         "select sluice.purge_dead_letters("
         "%s::text, %s::text, %s::interval, %s::bigint[], %s::integer)"
@@ -317,7 +317,7 @@ def _filter(**matching: Unpack[DeadLetterFilter]) -> Jsonb:
         zoned_time(given.get(name), name)
     for name in ("dead_letter_ids", "msg_ids"):
         if name in given:
-            given[name] = checked_ids(given[name], name.removesuffix("s"))
+            given[name] = checked_ids(given[name], name)
     found = json_parameter(given, "filter")
     assert found is not None  # noqa: S101 - a dict
     return found

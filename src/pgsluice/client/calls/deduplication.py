@@ -7,12 +7,12 @@ from datetime import datetime
 from typing import Any, LiteralString
 
 from pgsluice.client.calls import pgmq
-from pgsluice.client.calls.arguments import int_or_time
+from pgsluice.client.calls.arguments import int_or_time, one_per, text
 from pgsluice.client.calls.call import Call, column, scalar
 from pgsluice.client.calls.clients import WorkQueue, method
 from pgsluice.client.calls.settings import options_parameter
 from pgsluice.client.calls.successors import AfterFailure, send_after
-from pgsluice.client.unique import Unique
+from pgsluice.client.unique import Unique, checked_unique
 from pgsluice.errors import ArgumentError
 from pgsluice.tracing.carrier import Sends
 
@@ -91,7 +91,8 @@ def send(
         f"{int_or_time(delay)}{_given(unique)})"
     )
     name, value, *more = plain.parameters
-    parameters = (name, value, deduplication_key, *more, *_options(unique))
+    key = text(deduplication_key, "deduplication_key")
+    parameters = (name, value, key, *more, *_options(unique))
     return Call(sql, parameters, scalar, queue_name, sends=Sends("pgmq", queue_name, 3))
 
 
@@ -131,23 +132,22 @@ def send_batch(
     if deduplication_keys is None:
         _require_key(unique)
         return plain
-    if len(deduplication_keys) != len(messages):
-        raise ArgumentError(
-            f"there are {len(deduplication_keys)} deduplication keys for {len(messages)} messages; pass one per "
-            "message, or None"
-        )
     sql: LiteralString = (
         "select sluice.send_batch("
         f"%s::text, %s::jsonb[], %s::text[], %s::jsonb[], {int_or_time(delay)}{_given(unique)})"
     )
     name, values, *more = plain.parameters
-    parameters = (name, values, list(deduplication_keys), *more, *_options(unique))
+    keys = one_per(deduplication_keys, "deduplication_keys", "keys", len(values), per="message")
+    for position, key in enumerate(keys):
+        text(key, f"deduplication_keys[{position}]")
+    parameters = (name, values, keys, *more, *_options(unique))
     sends = Sends("pgmq", queue_name, 3, len(values))
     return Call(sql, parameters, column, queue_name, sends=sends)
 
 
 def _require_key(unique: Unique | None) -> None:
     if unique is not None:
+        checked_unique(unique)
         raise ArgumentError("unique needs a deduplication key for each message; pass them too")
 
 
@@ -156,4 +156,4 @@ def _given(unique: Unique | None) -> LiteralString:
 
 
 def _options(unique: Unique | None) -> tuple[Any, ...]:
-    return () if unique is None else (options_parameter(unique.options),)
+    return () if unique is None else (options_parameter(checked_unique(unique).options),)

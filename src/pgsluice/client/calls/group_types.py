@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from pgsluice.client.calls.arguments import several
 from pgsluice.client.calls.call import Call, nothing, record, scalar
 from pgsluice.client.calls.clients import ShareGroup, method
 from pgsluice.client.group_records import GroupType
@@ -39,7 +40,7 @@ def forget_types(log_name: str, group_name: str, types: Sequence[str | None]) ->
     """
     return Call(
         "select sluice.forget_types(%s::text, %s::text, %s::text[])",
-        (log_name, group_name, list(types)),
+        (log_name, group_name, several(types, "types", "types")),
         scalar,
     )
 

@@ -7,7 +7,7 @@ from dataclasses import fields
 from datetime import datetime, timedelta
 from typing import LiteralString
 
-from pgsluice.client.calls.arguments import checked_id, whole, zoned_time
+from pgsluice.client.calls.arguments import checked_id, checked_ids, whole, zoned_time
 from pgsluice.client.calls.call import Call, Stream, nothing, record, row, scalar
 from pgsluice.client.calls.clients import EventLog, method
 from pgsluice.client.log_records import (
@@ -114,7 +114,7 @@ def retry(batch_id: int, ev_ids: Sequence[int], *, delay: timedelta) -> Call[int
     """
     return Call(
         "select sluice.retry(%s::bigint, %s::bigint[], %s::interval)",
-        (batch_id, list(ev_ids), delay),
+        (batch_id, checked_ids(ev_ids, "ev_ids"), delay),
         scalar,
     )
 

@@ -58,8 +58,12 @@ def event_parameters(event: NewEvent, where: str = "") -> NewEvent:
     """Return an event after checking that PostgreSQL can store its fields; errors prefix the field's name with `where`.
 
     Raises:
-        PayloadError: As for `text_parameter`.
+        PayloadError: It is no event, or as for `text_parameter`.
     """
+    if not isinstance(event, tuple) or len(event) != len(NewEvent._fields):
+        raise PayloadError(
+            f"{where.removesuffix('.') or 'event'} is of type {type(event).__name__}; pass a NewEvent"
+        )
     for name, value in zip(NewEvent._fields, event, strict=True):
         text_parameter(value, f"{where}{name}")
     return event

@@ -8,6 +8,7 @@ from typing import LiteralString
 
 from psycopg import sql
 
+from pgsluice.client.calls.arguments import in_order
 from pgsluice.client.calls.call import Call, CallOrCopy, Copy, column, scalar
 from pgsluice.client.calls.clients import EventLog, method
 from pgsluice.client.calls.payload import event_parameters
@@ -38,7 +39,8 @@ def insert_events(log_name: str, events: Sequence[NewEvent]) -> Call[list[int]]:
 
     Source: `sluice.insert_events`.
     """
-    fields = list(zip(*_checked(events), strict=True)) or [()] * len(NewEvent._fields)
+    every = in_order(events, "events", "events")
+    fields = list(zip(*_checked(every), strict=True)) or [()] * len(NewEvent._fields)
     # The length of ev_data gives the number of events; another field is sent only if an event has it.
     arrays = [
         list(values) if name == "ev_data" or any(value is not None for value in values) else None

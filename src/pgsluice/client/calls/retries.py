@@ -12,7 +12,7 @@ from typing import Any, LiteralString
 
 from pgsluice.client.calls.arguments import checked_ids, whole
 from pgsluice.client.calls.call import Call, column, record, scalar, storable_text
-from pgsluice.client.calls.claims import claims_of, settle, time_of, times_of
+from pgsluice.client.calls.claims import claims_of, read_messages, settle, time_of, times_of
 from pgsluice.client.calls.clients import Operations, WorkQueue, method
 from pgsluice.client.calls.payload import json_parameter
 from pgsluice.client.group_records import ClaimedEvent
@@ -60,6 +60,7 @@ def begin_attempts(
         "select * from sluice.begin_attempts("
         "%s::text, %s::bigint[], %s::integer[], %s::text, %s::integer, %s::timestamptz[])"
     )
+    messages = read_messages(messages)
     parameters = (queue_name, *claims_of(messages), worker, max_attempts, times_of(messages))
     return Call(sql, parameters, record(BegunAttempt), queue_name)
 
@@ -109,7 +110,7 @@ def list_attempts(queue_name: str, msg_ids: Sequence[int]) -> Call[list[MessageA
     """
     sql: LiteralString = "select * from sluice.list_attempts(%s::text, %s::bigint[])"
     return Call(
-        sql, (queue_name, checked_ids(msg_ids, "msg_id")), record(MessageAttempts), queue_name
+        sql, (queue_name, checked_ids(msg_ids, "msg_ids")), record(MessageAttempts), queue_name
     )
 
 

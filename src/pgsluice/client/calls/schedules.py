@@ -8,7 +8,7 @@ from typing import Any, LiteralString, Unpack
 
 from psycopg.types.json import Jsonb
 
-from pgsluice.client.calls.arguments import headers_parameter, seconds, whole, zoned_time
+from pgsluice.client.calls.arguments import headers_parameter, seconds, several, whole, zoned_time
 from pgsluice.client.calls.call import Call, column, record, scalar
 from pgsluice.client.calls.clients import Schedules, method
 from pgsluice.client.calls.payload import json_parameter, text_parameter
@@ -168,7 +168,9 @@ def retire_schedules(declared_by: str, names: Sequence[str]) -> Call[list[str]]:
     Source: `sluice.retire_schedules`.
     """
     return Call(
-        "select sluice.retire_schedules(%s::text, %s::text[])", (declared_by, list(names)), column
+        "select sluice.retire_schedules(%s::text, %s::text[])",
+        (declared_by, several(names, "names", "names")),
+        column,
     )
 
 

@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Literal, LiteralString, Unpack
 
-from pgsluice.client.calls.arguments import checked_id, is_bigint, point, seconds, whole
+from pgsluice.client.calls.arguments import (
+    checked_id,
+    is_bigint,
+    point,
+    seconds,
+    several,
+    text,
+    whole,
+)
 from pgsluice.client.calls.call import Call, column, one, record, scalar, storable_text
 from pgsluice.client.calls.clients import EventLog, ShareGroup, method
 from pgsluice.client.calls.payload import json_parameter
@@ -192,7 +200,7 @@ def claim(
             group_name,
             whole(qty, "qty", 1),
             seconds(lease_s, "lease_s"),
-            None if types is None else list(types),
+            None if types is None else several(types, "types", "types"),
             others,
         ),
         record(_claimed_event),
@@ -272,8 +280,8 @@ def acknowledge(
             outcome,
             of_events,
             seconds(delay_s, "delay_s"),
-            storable_text(error),
-            storable_text(reason),
+            storable_text(text(error, "error")),
+            storable_text(text(reason, "reason")),
         ),
         scalar,
         is_report=True,
@@ -439,8 +447,10 @@ def _named(claim: Claimed, ev_ids: Sequence[int] | None) -> tuple[int | None, li
     if not isinstance(claim, ClaimedEvent | Sequence):
         claim_id = checked_id(claim, "claim_id", "the claim_id of events that claim returned")
         expected = "the ev_ids of events that claim returned"
-        of_events = [checked_id(ev_id, "an ev_id", expected) for ev_id in ev_ids or ()]
-        return claim_id, None if ev_ids is None else of_events
+        if ev_ids is None:
+            return claim_id, None
+        ids = several(ev_ids, "ev_ids", "ids")
+        return claim_id, [checked_id(ev_id, "an ev_id", expected) for ev_id in ids]
     if ev_ids is not None:
         raise ArgumentError(
             "ev_ids cannot be combined with events; pass a claim_id with ev_ids, or the events alone"

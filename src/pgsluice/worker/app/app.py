@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
@@ -19,10 +18,11 @@ from typing import (
     overload,
 )
 
-from pgsluice.client.calls.arguments import require_options, zoned_time
+from pgsluice.client.calls.arguments import require_options, text, zoned_time
 from pgsluice.client.schedule_records import CatchUp, ScheduleOptions
 from pgsluice.client.sources import AsyncConnectable, Connectable
 from pgsluice.errors import ArgumentError
+from pgsluice.ranges import is_number
 from pgsluice.shards import Shards
 from pgsluice.worker.handlers.declare import check_neighbours, make_route, make_spec
 from pgsluice.worker.handlers.handler import Batch, HandlerSpec
@@ -104,10 +104,12 @@ class App:
                 `django.db.connection`. None: connections of the worker.
 
         Raises:
-            ArgumentError: Both `dsn` and `shards` are given.
+            ArgumentError: Both `dsn` and `shards` are given, or the name or `dsn` is no text.
         """
         if dsn is not None and shards is not None:
             raise ArgumentError("dsn and shards are mutually exclusive; use one")
+        text(dsn, "dsn")
+        text(name, "name of the app")
         self.name = name
         self.dsn = dsn
         self.shards = shards
@@ -231,6 +233,7 @@ class App:
                 f"handler of schedule {name!r} is {handler!r}; pass a function decorated with "
                 "handler()"
             )
+        text(name, "name of the schedule")
         if name in self.schedules:
             raise ArgumentError(f"schedule {name!r} is declared twice; rename one")
         known = [option for option in ScheduleOptions.__annotations__ if option != "declared_by"]
@@ -247,10 +250,12 @@ class App:
             ("catch_up_within_s", timing.get("catch_up_within_s"), 0),
             ("jitter_s", timing.get("jitter_s"), 0),
         ):
-            if number is not None and not least <= number < math.inf:
+            if number is not None and not is_number(number, least):
                 raise ArgumentError(
-                    f"{option} of schedule {name!r} is {number}; use {least} or more seconds"
+                    f"{option} of schedule {name!r} is {number!r}; use {least} or more seconds"
                 )
+        text(timing.get("cron"), f"cron of schedule {name!r}")
+        text(timing.get("time_zone"), f"time_zone of schedule {name!r}")
         zoned_time(timing.get("starts_at"), "starts_at")
         zoned_time(timing.get("ends_at"), "ends_at")
         sent: SendOptions = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -24,6 +25,7 @@ from pgsluice.errors import (
     ResultTimeoutError,
     SluiceError,
 )
+from pgsluice.ranges import is_number
 from pgsluice.worker.handlers.handler import HandlerSpec, QueueRoute
 from pgsluice.worker.loops import call_soon
 
@@ -55,8 +57,8 @@ class Awaited:
             raise ArgumentError(
                 f"handler {spec.name!r} keeps no results; declare it with keep_result="
             )
-        if not timeout_s >= 0:
-            raise ArgumentError(f"timeout_s is {timeout_s}; use 0 or more seconds")
+        if not is_number(timeout_s, 0) and timeout_s != math.inf:
+            raise ArgumentError(f"timeout_s is {timeout_s!r}; use 0 or more seconds")
         self.queue_name = spec.route.queue_name
         self.msg_id = msg_id
         self.call = results.get_result(self.queue_name, msg_id)

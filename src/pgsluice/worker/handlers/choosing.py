@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
+from pgsluice.client.calls.arguments import several
 from pgsluice.errors import ConfigurationError
 from pgsluice.worker.handlers.handler import ConsumerRoute, HandlerSpec, QueueRoute, source_name
 
@@ -28,14 +29,16 @@ def choose(
 
     Raises:
         ConfigurationError: A name is unknown, no handler is chosen, or the handlers of a consumer are in part.
+        ArgumentError: A single name is given for a list.
     """
     chosen = dict(app.handlers)
     if handlers is not None:
-        names = _existing("named", handlers, set(chosen), app)
+        names = _existing("named", several(handlers, "handlers", "names"), set(chosen), app)
         chosen = {name: chosen[name] for name in chosen if name in names}
     if queues is not None:
         sources = {_source_of(spec) for spec in app.handlers.values()}
-        names = _existing("for queue or log", map(str.lower, queues), sources, app)
+        lowered = map(str.lower, several(queues, "queues", "names"))
+        names = _existing("for queue or log", lowered, sources, app)
         chosen = {name: spec for name, spec in chosen.items() if _source_of(spec) in names}
     if not chosen:
         raise ConfigurationError(

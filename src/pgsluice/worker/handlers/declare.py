@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from types import FunctionType, SimpleNamespace, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin
 
+from pgsluice.client.calls.arguments import several
 from pgsluice.client.limit_records import WhenWaiting
 from pgsluice.client.payload_type import PayloadType, payload_type, resolve_hints
 from pgsluice.client.unique import Unique
 from pgsluice.durations import EXAMPLES, SECONDS_MAX, parse_duration
 from pgsluice.errors import ArgumentError
 from pgsluice.outcome import Outcome
+from pgsluice.ranges import is_number
 from pgsluice.worker.handlers.handler import (
     Batch,
     ConsumerRoute,
@@ -43,6 +44,7 @@ def make_route(queue: str | None, options: HandlerOptions) -> Route:
     group, consumer = options.get("group"), options.get("consumer")
     dead_letters = options.get("dead_letters", False)
     names = {"queue": queue, "topic": topic, "log": log, "group": group, "consumer": consumer}
+    names["name"] = options.get("name")
     for option, name in names.items():
         if name is not None and (not isinstance(name, str) or not name):
             raise ArgumentError(f"{option} is {name!r}; use a name")
@@ -73,9 +75,7 @@ def make_route(queue: str | None, options: HandlerOptions) -> Route:
 
 
 def _event_types(event_types: Iterable[str]) -> tuple[str, ...]:
-    if isinstance(event_types, str):
-        raise ArgumentError(f"event_types is {event_types!r}; use a list of types")
-    types = tuple(event_types)
+    types = tuple(several(event_types, "event_types", "types"))
     for each in types:
         if not isinstance(each, str) or types.count(each) > 1:
             raise ArgumentError(
@@ -253,8 +253,10 @@ def make_spec(
         "mode": one_of(Mode, options.get("mode", Mode.LEASE), "mode"),
         "batch": batch,
         "limits": limits,
-        "retry_on": tuple(options.get("retry_on", ())),
-        "give_up_on": tuple(options.get("give_up_on", ())),
+        "retry_on": tuple(several(options.get("retry_on", ()), "retry_on", "exception classes")),
+        "give_up_on": tuple(
+            several(options.get("give_up_on", ()), "give_up_on", "exception classes")
+        ),
     }
     keep_result = options.get("keep_result")
     if keep_result is not None:
@@ -287,11 +289,7 @@ def _weights(weights: Any, name: str) -> tuple[int, ...]:
 def _seconds(value: Any, name: str) -> float:
     """Return a duration in seconds, given as a number or as text."""
     seconds = parse_duration(value) if isinstance(value, str) else value
-    if (
-        not isinstance(seconds, int | float)
-        or isinstance(seconds, bool)
-        or not 0 < seconds <= SECONDS_MAX
-    ):
+    if seconds is None or not is_number(seconds, 0, SECONDS_MAX) or seconds == 0:
         raise ArgumentError(f"{name} is {value!r}; use more than 0 seconds, or one of: {EXAMPLES}")
     return float(seconds)
 
@@ -344,26 +342,26 @@ def check_spec(spec: HandlerSpec) -> None:
 
 def _check_numbers(spec: HandlerSpec) -> None:
     batch, limits = spec.batch or Batch(2), spec.limits
-    rules: list[tuple[str, float | None, float, str]] = [
-        ("batch.size", batch.size, 2, "2 or more"),
+    wholes: list[tuple[str, float | None, float, str]] = [
+        ("batch.size", batch.size, 2, "a whole number, 2 or more"),
+        ("concurrency", limits.concurrency, 1, "a whole number, 1 or more"),
+        ("fleet_concurrency", limits.fleet_concurrency, 1, "a whole number, 1 or more"),
+        ("key_concurrency", limits.key_concurrency, 1, "a whole number, 1 or more"),
+        ("rate", limits.rate, 1, "a whole number, 1 or more"),
+        ("weight", limits.weight, 1, "a whole number, 1 or more"),
+    ]
+    seconds: list[tuple[str, float | None, float, str]] = [
         ("batch.wait_s", batch.wait_s, 0, "0 or more seconds"),
         ("lease_s", spec.lease_s, 1.001, "more than 1 second"),
-        ("concurrency", limits.concurrency, 1, "1 or more"),
-        ("fleet_concurrency", limits.fleet_concurrency, 1, "1 or more"),
-        ("key_concurrency", limits.key_concurrency, 1, "1 or more"),
-        ("rate", limits.rate, 1, "1 or more"),
-        ("weight", limits.weight, 1, "1 or more"),
         ("rate_s", limits.rate_s, 0.001, "0.001 or more seconds"),
         ("timeout_s", spec.timeout_s, 0.001, "0.001 or more seconds"),
     ]
-    for option, number, least, range_text in rules:
-        if number is None:
-            continue
-        is_number = isinstance(number, int | float) and not isinstance(number, bool)
-        if not is_number or not least <= number < math.inf:  # also refuses NaN
-            raise ArgumentError(
-                f"{option} of handler {spec.name!r} is {number!r}; use {range_text}"
-            )
+    for rules, is_whole in ((wholes, True), (seconds, False)):
+        for option, number, least, range_text in rules:
+            if number is not None and not is_number(number, least, is_whole=is_whole):
+                raise ArgumentError(
+                    f"{option} of handler {spec.name!r} is {number!r}; use {range_text}"
+                )
 
 
 def _check_order(spec: HandlerSpec) -> None:

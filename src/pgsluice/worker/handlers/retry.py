@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from pgsluice.errors import ArgumentError
-from pgsluice.outcome import require_delay
+from pgsluice.outcome import DELAY_MAX_S
+from pgsluice.ranges import is_number
 
 # Maximum of PostgreSQL's integer.
 ATTEMPTS_MAX = 2_147_483_647
@@ -38,14 +38,19 @@ class RetryPolicy:
 
     def __post_init__(self) -> None:
         """Validate the policy."""
-        if not 1 <= self.max_attempts <= ATTEMPTS_MAX:
-            raise ArgumentError(f"max_attempts is {self.max_attempts}; use 1 to {ATTEMPTS_MAX}")
-        require_delay(self.backoff_base_s, "backoff_base_s")
-        require_delay(self.backoff_max_s, "backoff_max_s")
-        if not 1 <= self.backoff_factor < math.inf:
-            raise ArgumentError(f"backoff_factor is {self.backoff_factor}; use 1 or more")
+        if not is_number(self.max_attempts, 1, ATTEMPTS_MAX, is_whole=True):
+            raise ArgumentError(
+                f"max_attempts is {self.max_attempts!r}; use a whole number, 1 to {ATTEMPTS_MAX}"
+            )
+        for name in ("backoff_base_s", "backoff_max_s"):
+            if not is_number(seconds := getattr(self, name), 0, DELAY_MAX_S):
+                raise ArgumentError(f"{name} is {seconds!r}; use 0 to {DELAY_MAX_S} seconds")
+        if not is_number(self.backoff_factor, 1):
+            raise ArgumentError(f"backoff_factor is {self.backoff_factor!r}; use 1 or more")
         if self.backoff not in get_args(Backoff):
             raise ArgumentError(f"backoff is {self.backoff!r}; use {', '.join(get_args(Backoff))}")
+        if not isinstance(self.backoff_jitter, bool):
+            raise ArgumentError(f"backoff_jitter is {self.backoff_jitter!r}; use True or False")
 
     @property
     def options(self) -> dict[str, Any]:

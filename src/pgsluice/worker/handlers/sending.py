@@ -15,11 +15,11 @@ from pgsluice.client.calls import (
     producing,
     reading,
 )
-from pgsluice.client.calls.arguments import require_options, whole, zoned_time
+from pgsluice.client.calls.arguments import one_per, require_options, several, whole, zoned_time
 from pgsluice.client.headers import KEY_HEADER, message_headers
 from pgsluice.client.log_records import NewEvent
 from pgsluice.client.payload_type import PayloadType
-from pgsluice.client.unique import Unique
+from pgsluice.client.unique import Unique, checked_unique
 from pgsluice.errors import ArgumentError
 from pgsluice.worker.handlers.handler import ConsumerRoute, GroupRoute, QueueRoute, Route
 from pgsluice.worker.handlers.options import SendManyOptions, SendOptions
@@ -56,7 +56,7 @@ class Sending:
         delay = _delay_of(options)
         if isinstance(self.route, QueueRoute):
             message, headers = self._message(payload, options)
-            unique = options.get("unique") or self.unique
+            unique = self._unique(options)
             key = _unique_key(options.get("deduplication_key"), unique, payload, message)
             after = options.get("after")
             return deduplication.send(
@@ -99,7 +99,7 @@ class Sending:
         if isinstance(self.route, QueueRoute):
             messages = list(map(self._message, payloads, each, paths))
             all_headers = [of_one for _, of_one in messages]
-            unique = options.get("unique") or self.unique
+            unique = self._unique(options)
             if unique is not None:
                 given = _as_many(deduplication_keys, "deduplication_keys", qty)
                 deduplication_keys = [
@@ -120,6 +120,10 @@ class Sending:
         route = self.route
         events = [self._event(route, *one) for one in zip(payloads, each, paths, strict=True)]
         return producing.insert_events(route.log_name, events)
+
+    def _unique(self, options: SendOptions | SendManyOptions) -> Unique | None:
+        given = options.get("unique")
+        return self.unique if given is None else checked_unique(given)
 
     def part(
         self, payloads: Sequence[Any], options: SendManyOptions, positions: Sequence[int]
@@ -175,6 +179,7 @@ class Sending:
             deduplication_key=options.get("deduplication_key"),
             unique=options.get("unique"),
             after=options.get("after"),
+            priority=options.get("priority"),
         )
         extras = _headers(options, "ev_extra1") or {}
         if unknown := sorted(extras.keys() - set(_EXTRAS)):
@@ -247,7 +252,8 @@ def _by_queue(
         return {queue_name: after}
     by_queue: dict[str, list[int]] = {}
     for place, msg_ids in after.items():  # a queue may be named twice, also by its handler
-        by_queue.setdefault(_queue_of(place), []).extend(msg_ids)
+        ids = several(msg_ids, f"after[{place!r}]", "ids")
+        by_queue.setdefault(_queue_of(place), []).extend(ids)
     return by_queue
 
 
@@ -273,11 +279,7 @@ def _headers(options: SendOptions, key_header: str = KEY_HEADER) -> dict[str, An
 def _as_many(values: Sequence[Any] | None, name: str, qty: int) -> Sequence[Any]:
     if values is None:
         return [None] * qty
-    if isinstance(values, str) or len(values) != qty:
-        raise ArgumentError(
-            f"got {len(values)} {name} for {qty} payloads; pass a list with one per payload, None for none"
-        )
-    return values
+    return one_per(values, name, name.replace("_", " "), qty, per="payload")
 
 
 def listed(payloads: Iterable[Any]) -> list[Any]:

@@ -14,7 +14,7 @@ from pgsluice.backoff import DELAY_MAX_S, Backoff
 from pgsluice.client import AsyncSchedules, FiredSlot, NewEvent, ScheduleOptions
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import schedules as calls
-from pgsluice.errors import ArgumentError
+from pgsluice.ranges import require_positive_s
 
 _log = logging.getLogger(__name__)
 # Name of an app that is given none.
@@ -128,8 +128,7 @@ class Scheduler:
             poll_interval_s: Maximum poll interval in seconds, more than 0. A poll reads one small table.
             report: Called for each slot that was fired or failed.
         """
-        if not poll_interval_s > 0:
-            raise ArgumentError(f"poll_interval_s is {poll_interval_s}; use more than 0 seconds")
+        require_positive_s(poll_interval_s, "poll_interval_s")
         self._runner = Runner(pool)
         self._poll_interval_s = poll_interval_s
         self._report = report or (lambda _fired: None)

@@ -16,6 +16,7 @@ from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls.listeners import ticker_heartbeat
 from pgsluice.client.calls.logs import await_groups, tick_page
 from pgsluice.errors import ArgumentError
+from pgsluice.ranges import require_positive_s
 from pgsluice.worker.engine.consume._sync.lease import leased
 
 _log = logging.getLogger(__name__)
@@ -61,8 +62,7 @@ class Ticker:
                 f"period_min_s is {period_min_s} and period_max_s {period_max_s}; use more than 0 seconds, and "
                 "period_min_s not above period_max_s"
             )
-        if not heartbeat_s > 0:
-            raise ArgumentError(f"heartbeat_s is {heartbeat_s}; use more than 0 seconds")
+        require_positive_s(heartbeat_s, "heartbeat_s")
         self._pool = pool
         self._heartbeat_s = heartbeat_s
         self._period_min_s = period_min_s

@@ -20,12 +20,12 @@ import psycopg
 from pgsluice.backoff import Backoff
 from pgsluice.client.calls import listeners as calls
 from pgsluice.errors import (
-    ArgumentError,
     ConnectionFailedError,
     LogNotFoundError,
     PrivilegeError,
     SluiceError,
 )
+from pgsluice.ranges import require_positive_s
 from pgsluice.worker.loops import call_soon
 from pgsluice.worker.wakeups.listener_connection import (
     ListenerConnection,
@@ -83,10 +83,8 @@ class AsyncListener:
                 With many waiters each polls less often, but at least every ten minutes.
             connect_timeout_s: Connection timeout in seconds, 2 or more.
         """
-        if not heartbeat_s > 0:
-            raise ArgumentError(f"heartbeat_s is {heartbeat_s}; use more than 0 seconds")
-        if not fallback_poll_s > 0:
-            raise ArgumentError(f"fallback_poll_s is {fallback_poll_s}; use more than 0 seconds")
+        require_positive_s(heartbeat_s, "heartbeat_s")
+        require_positive_s(fallback_poll_s, "fallback_poll_s")
         self._conninfo = conninfo
         self._heartbeat_s = heartbeat_s
         self._fallback_poll_s = fallback_poll_s

@@ -18,7 +18,8 @@ from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import listeners as calls
 from pgsluice.client.calls.listeners import QueueIds
 from pgsluice.client.calls.upkeep import resign
-from pgsluice.errors import ArgumentError, SluiceError
+from pgsluice.errors import SluiceError
+from pgsluice.ranges import require_positive_s
 from pgsluice.worker.wakeups.readiness import Readiness, averaged
 
 _Item = TypeVar("_Item")
@@ -75,10 +76,8 @@ class Notifier:
 
         A new queue is found within a second, and within some ten seconds if there are 10,000.
         """
-        if not poll_interval_s > 0:
-            raise ArgumentError(f"poll_interval_s is {poll_interval_s}; use more than 0 seconds")
-        if not heartbeat_s > 0:
-            raise ArgumentError(f"heartbeat_s is {heartbeat_s}; use more than 0 seconds")
+        require_positive_s(poll_interval_s, "poll_interval_s")
+        require_positive_s(heartbeat_s, "heartbeat_s")
         self._runner = Runner(pool)
         self._poll_interval_s = poll_interval_s
         self._heartbeat_s = heartbeat_s

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from pgsluice.errors import ArgumentError
+from pgsluice.ranges import is_number
 from pgsluice.settings import Settings
 from pgsluice.shards import Shards
 from pgsluice.worker.engine.connections.shares import Shares, shares
@@ -51,18 +52,18 @@ class WorkerOptions:
 
     def __post_init__(self) -> None:
         """Validate the options."""
-        if self.concurrency is not None and self.concurrency < 1:
-            raise ArgumentError(f"concurrency is {self.concurrency}; use 1 or more")
-        if self.prefetch is not None and self.prefetch < 0:
-            raise ArgumentError(f"prefetch is {self.prefetch}; use 0 or more")
-        if self.lease_s is not None and not self.lease_s > 1:
-            raise ArgumentError(f"lease_s is {self.lease_s}; use more than 1 second")
-        if self.max_memory_mb is not None and self.max_memory_mb < 1:
-            raise ArgumentError(f"max_memory_mb is {self.max_memory_mb}; use 1 or more")
-        if not self.grace_s >= 0:
-            raise ArgumentError(f"grace_s is {self.grace_s}; use 0 or more seconds")
-        if self.max_connections is not None and self.max_connections < 1:
-            raise ArgumentError(f"max_connections is {self.max_connections}; use 1 or more")
+        for name, least, is_whole, expected in (
+            ("concurrency", 1, True, "a whole number, 1 or more"),
+            ("prefetch", 0, True, "a whole number, 0 or more"),
+            ("lease_s", 1.001, False, "more than 1 second"),
+            ("max_memory_mb", 1, True, "a whole number, 1 or more"),
+            ("grace_s", 0, False, "0 or more seconds"),
+            ("max_connections", 1, True, "a whole number, 1 or more"),
+        ):
+            value = getattr(self, name)
+            is_default = value is None and name != "grace_s"
+            if not is_default and not is_number(value, least, is_whole=is_whole):
+                raise ArgumentError(f"{name} is {value!r}; use {expected}")
 
     def shares(self, specs: Iterable[HandlerSpec], *, has_pool: bool = False) -> Shares:
         """Divide the connections of a process that runs these handlers.

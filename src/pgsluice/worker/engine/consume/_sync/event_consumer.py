@@ -31,6 +31,7 @@ from pgsluice.errors import (
     RetryableError,
 )
 from pgsluice.outcome import Done, Outcome, Reject, Release, Retry
+from pgsluice.ranges import require_positive_s
 from pgsluice.worker.engine.consume._sync.event_batch import (
     BatchHandler,
     EventBatch,
@@ -125,8 +126,7 @@ class EventConsumer:
             raise ArgumentError("retry and dead_letters require on_event")
         if dead_letters and retry is None:
             raise ArgumentError("dead_letters requires retry, which sets the number of attempts")
-        if not poll_interval_s > 0:
-            raise ArgumentError(f"poll_interval_s is {poll_interval_s}; use more than 0 seconds")
+        require_positive_s(poll_interval_s, "poll_interval_s")
         if dead_interval_s is not None and subconsumer_name is None:
             raise ArgumentError("dead_interval_s requires subconsumer_name")
         self._pool = pool
