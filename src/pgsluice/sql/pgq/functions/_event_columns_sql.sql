@@ -1,18 +1,23 @@
+-- Called for every batch, and in PL/pgSQL because its plan is cached there.
 create or replace function pgq._event_columns_sql(i_columns text[])
 returns text
-language sql
+language plpgsql
 immutable
 set search_path = pg_catalog, pg_temp
 as $$
+begin
     -- Most clients do not know xid8: it is returned as bigint.
-    select string_agg(
-        case
-            when k.name = 'ev_txid' then 'event.ev_txid::pg_catalog.text::pg_catalog.int8 as ev_txid'
-            else format('event.%I', k.name)
-        end,
-        ', ' order by k.position
-    )
-    from unnest(i_columns) with ordinality as k (name, position);
+    return (
+        select string_agg(
+            case
+                when k.name = 'ev_txid' then 'event.ev_txid::pg_catalog.text::pg_catalog.int8 as ev_txid'
+                else format('event.%I', k.name)
+            end,
+            ', ' order by k.position
+        )
+        from unnest(i_columns) with ordinality as k (name, position)
+    );
+end;
 $$;
 
 comment on function pgq._event_columns_sql(text[]) is
