@@ -11,6 +11,7 @@ from typing import Any, LiteralString, TypeVar
 from pgsluice.client.calls.payload import json_parameter
 from pgsluice.client.unloadable import UnloadableJson
 from pgsluice.errors import ArgumentError
+from pgsluice.ranges import is_number
 
 INTEGER_MAX = 2**31 - 1
 Value = TypeVar("Value")
@@ -59,7 +60,7 @@ def text(value: str | None, name: str) -> str | None:
 
 def whole(value: int, name: str, least: int) -> int:
     """Return a whole number from `least` to the largest SQL integer."""
-    if isinstance(value, timedelta) or not isinstance(value, int) or isinstance(value, bool):
+    if not is_number(value, -math.inf, is_whole=True):
         raise ArgumentError(f"{name} is {value!r}; use a whole number")
     if not least <= value <= INTEGER_MAX:
         raise ArgumentError(f"{name} is {value}; use {least} to {INTEGER_MAX}")
@@ -70,7 +71,7 @@ def seconds(value: float | None, name: str) -> timedelta | None:
     """Return seconds, 0 or more, as an interval; None stays None."""
     if value is None:
         return None
-    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+    if not is_number(value, -math.inf):
         raise ArgumentError(f"{name} is {value!r}; use a number of seconds")
     if not 0 <= value <= INTEGER_MAX:
         raise ArgumentError(f"{name} is {value}; use 0 to {INTEGER_MAX}")
@@ -130,7 +131,7 @@ def many_ids(values: Sequence[int]) -> list[int]:
 
 def is_bigint(value: object) -> bool:
     """True if this is a whole number within the range of bigint."""
-    return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
+    return is_number(value, -(2**63), 2**63 - 1, is_whole=True)
 
 
 def checked_id(value: int, name: str, expected: str = "one that the server returned") -> int:
