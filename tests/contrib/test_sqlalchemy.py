@@ -431,15 +431,25 @@ def test_terminated_session_of_a_handler_is_released_and_does_not_count(
     )
 
 
-def test_run_handler_writes_in_a_savepoint_of_the_test_session(engine, queue):
-    app, sessions = App(), sessionmaker(engine)
+def handler_of(queue, engine, at_two):
+    """A handler that adds an order, and at order 2 also calls a function with its session."""
+    sessions = sessionmaker(engine)
 
-    @app.handler(queue)
+    @App().handler(queue)
     def pack(order: int, context: SyncContext) -> None:
         with context.transaction(sessions) as session:
             session.add(Order(id=order))
             if order == 2:
-                raise ValueError("no")
+                at_two(session)
+
+    return pack
+
+
+def test_run_handler_writes_in_a_savepoint_of_the_test_session(engine, queue):
+    def fail(_session):
+        raise ValueError("no")
+
+    pack = handler_of(queue, engine, fail)
 
     with Session(engine) as session:
         assert run_handler(pack, 1, connection=session).result == "done"
@@ -450,14 +460,7 @@ def test_run_handler_writes_in_a_savepoint_of_the_test_session(engine, queue):
 
 
 def test_session_of_a_test_may_commit_after_run_handler_and_not_in_its_handler(engine, queue):
-    app, sessions = App(), sessionmaker(engine)
-
-    @app.handler(queue)
-    def pack(order: int, context: SyncContext) -> None:
-        with context.transaction(sessions) as session:
-            session.add(Order(id=order))
-            if order == 2:
-                session.commit()
+    pack = handler_of(queue, engine, Session.commit)
 
     with Session(engine) as session:
         for order in (1, 2, 3):
