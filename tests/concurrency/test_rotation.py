@@ -15,6 +15,10 @@ from support import replace_in, rows, value, wait_for_lock
 from support.log import consume_all, tick
 
 GATE = 4711
+FEW, MANY = (
+    "pgq.event_1_outside(pg_snapshot,pg_snapshot,bigint,bigint,integer,integer)",
+    "pgq._events_between_sql(integer,pg_snapshot,pg_snapshot,integer,integer)",
+)
 
 # PgQ's rule: all consumers have passed the segment's ticks, whatever rows the segment has.
 BY_TICKS = """
@@ -54,6 +58,14 @@ def insert(session, data="d"):
 
 def consume(connection):
     return [ev_id for batch in consume_all(connection) for ev_id in batch]
+
+
+@pytest.fixture(params=[FEW, MANY], ids=["few", "many"])
+def reader(request, connection, log):
+    """The function that has the conditions for the events of a batch, if it is small and if it is large."""
+    if request.param == MANY:
+        replace_in(connection, "pgq.get_batch_events(bigint)", "integer := 500", "integer := -1")
+    return request.param
 
 
 def test_a_late_commit_keeps_its_segment_and_is_delivered(database, connection, log):
@@ -113,14 +125,10 @@ def test_a_writer_that_straddles_many_ticks_and_segments_is_delivered_once(
 
 
 def test_a_writer_that_straddles_ticks_is_lost_when_only_what_began_after_the_tick_counts(
-    database, connection, log
+    database, connection, reader
 ):
-    replace_in(
-        connection,
-        "pgq._events_between_sql(integer,pg_snapshot,pg_snapshot,integer,integer)",
-        "if i_slice = 1 then",
-        "if false then",
-    )
+    late = {FEW: "where pg_visible_in_snapshot(late.txid, i_upto)", MANY: "if i_slice = 1"}[reader]
+    replace_in(connection, reader, late, f"{late.partition(' ')[0]} false")
     with database.connect(autocommit=False) as writer:
         insert(writer)
         for _ in range(3):
@@ -144,7 +152,7 @@ def insert_behind_a_savepoint(session):
 
 
 def test_savepoints_and_rollbacks_across_ticks_and_rotations_are_delivered_once(
-    database, connection, log
+    database, connection, reader
 ):
     with (
         database.connect(autocommit=False) as writer,
@@ -165,13 +173,12 @@ def test_savepoints_and_rollbacks_across_ticks_and_rotations_are_delivered_once(
 
 
 def test_filtering_by_subtransaction_id_loses_events_written_in_a_savepoint(
-    database, connection, log
+    database, connection, reader
 ):
     """The planted bug: a row's xmin is the savepoint's id, which no snapshot lists as running."""
-    function = "pgq._events_between_sql(integer,pg_snapshot,pg_snapshot,integer,integer)"
-    source = value(connection, "select pg_get_functiondef(%s::regprocedure)", function)
-    assert source.count("event.ev_txid") == 4
-    connection.execute(source.replace("event.ev_txid", "event.xmin::text::pg_catalog.xid8"))
+    source = value(connection, "select pg_get_functiondef(%s::regprocedure)", reader)
+    assert source.count(".ev_txid") == {FEW: 6, MANY: 4}[reader]
+    connection.execute(source.replace(".ev_txid", ".xmin::text::pg_catalog.xid8"))
     with database.connect(autocommit=False) as writer:
         written = insert_behind_a_savepoint(writer)
         tick(connection)

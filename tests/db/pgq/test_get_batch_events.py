@@ -233,3 +233,53 @@ def test_a_lookup_that_reads_all_moves_is_found(connection, consumer):
 
     with pytest.raises(AssertionError):
         check_few_moves_are_read(connection, EVENTS)
+
+
+def check_batches_about_the_limit(database, connection):
+    """Batches of few events come from a function of the log, others from a query: the same events."""
+    replace_in(connection, FUNCTION, "v_few constant integer := 500", "v_few constant integer := 5")
+    sizes = []
+    for events in (0, 1, 4, 5, 6, 7):
+        for is_late in (False, True):
+            with database.connect(autocommit=False) as sender:
+                for _ in range(events):
+                    sender.execute("select pgq.insert_event('changes', 't', 'd')")
+                if is_late:
+                    tick(connection)
+                sender.commit()
+            tick(connection)
+            while (
+                batch := value(connection, "select pgq.next_batch('changes', 'lake')")
+            ) is not None:
+                expected = rows(
+                    connection, value(connection, "select pgq.batch_event_sql(%s)", batch)
+                )
+                assert events_of(connection, batch) == expected
+                sizes.append(len(expected))
+                finish(connection, batch)
+    assert [size for size in sizes if size] == [1, 1, 4, 4, 5, 5, 6, 6, 7, 7]
+
+
+def test_batches_of_few_and_of_many_events_are_whole(database, connection, consumer):
+    check_batches_about_the_limit(database, connection)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("v_few + 1", "v_few", id="a late transaction's events are cut"),
+        pytest.param(
+            "select not pgq", "select true or not pgq", id="late events are not looked for"
+        ),
+        pytest.param(
+            "using v_after, v_upto, v_owner",
+            "using v_upto, v_upto, v_owner",
+            id="begins at its end",
+        ),
+    ],
+)
+def test_a_planted_bug_in_small_batches_is_found(database, connection, consumer, old, new):
+    replace_in(connection, FUNCTION, old, new)
+
+    with pytest.raises(AssertionError):
+        check_batches_about_the_limit(database, connection)

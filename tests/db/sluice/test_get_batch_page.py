@@ -70,7 +70,7 @@ def check_events_with_the_same_id(connection):
     assert [[row[0] for row in page] for page in found] == [[1, 2, 2], [3, 4]]
 
 
-def check_late_retried_and_other_events(database, connection):
+def check_late_retried_and_other_events(database, connection, consumer):
     owner = value(connection, OWNER)
     raw = "select pgq.insert_event_raw('changes', %s, null, %s, 1, 't', %s, null, null, null, null)"
     insert = "select pgq.insert_event('changes', 't', %s)"
@@ -82,6 +82,11 @@ def check_late_retried_and_other_events(database, connection):
         late.execute(insert, ("late",))
         later.execute(insert, ("after the batch",))
         connection.execute(raw, (12, None, "before the batch"))
+        if consumer == "large":  # the block of the late event has none of the others
+            connection.execute(
+                """select pgq.insert_event_raw('changes', 5000 + n, null, null, 1, 't', 'before', null, null, null, null)
+                   from generate_series(1, 200) as n"""
+            )
         open_batch(connection, 5)
         connection.execute("select pgq.finish_batch(%s)", (1,))
         late.commit()
@@ -111,7 +116,7 @@ def test_events_with_the_same_id_come_on_one_page(connection, consumer):
 
 
 def test_late_retried_and_other_events_of_a_batch_are_on_its_pages(database, connection, consumer):
-    check_late_retried_and_other_events(database, connection)
+    check_late_retried_and_other_events(database, connection, consumer)
 
 
 # With an index or not → the function, parts of its source, and the bugs that replace them.
@@ -195,29 +200,29 @@ PLANTED_LARGE = {
 }
 
 
-def check_planted(database, connection, function, old, new):
+def check_planted(database, connection, consumer, function, old, new):
     replace_in(connection, function, old, new)
 
     with pytest.raises(AssertionError):
-        check_late_retried_and_other_events(database, connection)
+        check_late_retried_and_other_events(database, connection, consumer)
 
 
 @pytest.mark.parametrize("consumer", ["without"], indirect=True)
 @pytest.mark.parametrize("bug", PLANTED)
 def test_a_planted_bug_is_found_without_an_index(database, connection, consumer, bug):
-    check_planted(database, connection, *PLANTED[bug])
+    check_planted(database, connection, consumer, *PLANTED[bug])
 
 
 @pytest.mark.parametrize("consumer", ["with_index"], indirect=True)
 @pytest.mark.parametrize("bug", PLANTED_WITH_INDEX)
 def test_a_planted_bug_is_found_with_an_index(database, connection, consumer, bug):
-    check_planted(database, connection, *PLANTED_WITH_INDEX[bug])
+    check_planted(database, connection, consumer, *PLANTED_WITH_INDEX[bug])
 
 
 @pytest.mark.parametrize("consumer", ["large"], indirect=True)
 @pytest.mark.parametrize("bug", PLANTED_LARGE)
 def test_a_planted_bug_is_found_in_a_large_batch(database, connection, consumer, bug):
-    check_planted(database, connection, *PLANTED_LARGE[bug])
+    check_planted(database, connection, consumer, *PLANTED_LARGE[bug])
 
 
 def check_many_blocks(connection):
