@@ -13,6 +13,7 @@ def own_id(session) -> str:
 
 
 def test_without_an_id_it_is_the_current_snapshot(connection):
+    connection.execute("set default_transaction_isolation = 'repeatable read'")  # one snapshot
     with connection.transaction():
         assert value(connection, OTHERS) == value(connection, "select pg_current_snapshot()::text")
 
