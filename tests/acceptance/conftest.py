@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from conftest import Database
 from pgsluice.cli.main import main
+from support.servers import Database
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 

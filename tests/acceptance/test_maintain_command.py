@@ -13,10 +13,10 @@ import time
 import psycopg
 import pytest
 
-from conftest import FAST
 from pgsluice import EventLog, Listener, ListenerState, WorkQueue, schema
 from pgsluice.embedded import EmbeddedServer
 from support import rows, value, wait_until
+from support.servers import FAST
 
 PGSLUICE = [sys.executable, "-c", "from pgsluice.cli.main import main; main()"]
 

@@ -12,11 +12,11 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from conftest import Database
 from pgsluice import WorkQueue
 from pgsluice.cli.main import main
 from support import wait_until
 from support.programs import require
+from support.servers import Database
 
 pytest.importorskip("pyspark", reason="needs pgsluice[spark]")
 

@@ -21,7 +21,6 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from conftest import FAST
 from pgsluice import schema
 from pgsluice.client import WorkQueue
 from pgsluice.embedded import EmbeddedServer
@@ -29,6 +28,7 @@ from pgsluice.errors import CommitUnknownError, RetryableError
 from pgsluice.shards import ShardPool, Shards
 from support import wait_until
 from support.processes import environment, running
+from support.servers import FAST
 
 KEYS = [f"tenant-{n}" for n in range(8)]
 # A sender that has sent is told the truth, also after a crash of the server.

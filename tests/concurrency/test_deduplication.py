@@ -9,11 +9,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from conftest import FAST
 from pgsluice import schema
 from pgsluice.embedded import EmbeddedServer
 from support import rows, value, wait_for_lock
 from support.queue_options import set_queue_options
+from support.servers import FAST
 
 READ_COMMITTED, REPEATABLE_READ = "read committed", "repeatable read"
 

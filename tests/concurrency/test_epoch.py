@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-
 import psycopg
 import pytest
 
-from conftest import TEMPLATE, _new_database
 from support import rows, value
 from support.epoch import EPOCH, go_to_the_end_of_an_epoch
 from support.log import consume_all
+from support.servers import TEMPLATE, new_database
 
 BOUNDARY = (EPOCH + 1) << 32
 
@@ -25,7 +23,7 @@ def test_a_log_crosses_the_boundary_of_an_epoch(servers):
     server = servers.get("18", "boundary")
     go_to_the_end_of_an_epoch(server)
     with (
-        contextmanager(_new_database)(server, TEMPLATE) as database,
+        new_database(server, TEMPLATE) as database,
         database.connect() as connection,
         database.connect(autocommit=False) as late,
     ):

@@ -9,11 +9,11 @@ from importlib import resources
 import psycopg
 import pytest
 
-from conftest import FAST
 from pgsluice import schema
 from pgsluice.embedded import EmbeddedServer
 from support import rows, value
 from support.notify import LAST_NOTIFIED, Listener
+from support.servers import FAST
 
 CHANNEL = "pgmq.q_orders.INSERT"
 SEND = "select pgmq.send('orders', '{}'::jsonb)"

@@ -13,10 +13,10 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 
-from conftest import Database
 from support import rows, value, wait_until
 from support.clock import DAY_S, Clock
 from support.log import consume_all
+from support.servers import Database
 from support.share_groups import (
     LOG,
     acknowledge,

@@ -15,7 +15,6 @@ from psycopg.conninfo import make_conninfo
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from conftest import TEMPLATE, Database
 from pgsluice.client import EventLog, WorkQueue
 from pgsluice.dashboard import app
 from pgsluice.dashboard.serving import serving as serve
@@ -23,6 +22,7 @@ from pgsluice.embedded import EmbeddedServer
 from support.browsing import chromium
 from support.dashboard import KEY, LOCAL, SAME_ORIGIN, make_world, with_key
 from support.lively import fill
+from support.servers import TEMPLATE, Database
 from support.site_settings import set_if_odd
 
 

@@ -8,11 +8,11 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import Browser, Page
 
-from conftest import Database
 from dashboard.conftest import serving
 from dashboard.test_browser_pages import WIDE, violations
 from pgsluice.dashboard import app
 from support.dashboard import CASES, KEY, Case
+from support.servers import Database
 
 
 @pytest.fixture(scope="module")

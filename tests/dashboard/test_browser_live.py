@@ -11,13 +11,13 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from starlette.applications import Starlette
 
-from conftest import Database
 from dashboard.conftest import serving
 from pgsluice.client import WorkQueue
 from pgsluice.dashboard import app
 from support import wait_until
 from support.dashboard import KEY
 from support.object_store import free_port
+from support.servers import Database
 
 pytestmark = pytest.mark.slow
 HIDE = """(isHidden) => {

@@ -9,7 +9,6 @@ import psycopg
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from conftest import Database
 from dashboard.conftest import serving, tab_of
 from dashboard.test_acts_bulk import fail
 from dashboard.test_browser_pages import violations
@@ -17,6 +16,7 @@ from pgsluice.client import DeadLetters, WorkQueue
 from pgsluice.dashboard import app
 from support import wait_until
 from support.dashboard import KEY
+from support.servers import Database
 
 pytestmark = pytest.mark.slow
 # Counts the times at which all pages of the dashboard are told to refresh.

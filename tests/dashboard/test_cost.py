@@ -10,11 +10,11 @@ import psycopg
 import pytest
 from starlette.testclient import TestClient
 
-from conftest import DEBIAN_15, FAST, TEMPLATE, make_template
 from pgsluice.client import WorkQueue
 from pgsluice.dashboard import app
 from pgsluice.embedded import EmbeddedServer
 from support import rows, wait_until
+from support.servers import DEBIAN_15, FAST, TEMPLATE, make_template
 
 EXTENSION = DEBIAN_15.parent / "lib" / "pg_stat_statements.so"
 TABS = 50

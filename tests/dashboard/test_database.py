@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from conftest import Database as OwnDatabase
 from pgsluice.connection import resolve
 from pgsluice.dashboard.database import Database, PageSession
 from pgsluice.errors import (
@@ -20,6 +19,7 @@ from pgsluice.errors import (
 )
 from support import wait_until
 from support.proxy import BlackHole
+from support.servers import Database as OwnDatabase
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from urllib.parse import urlencode
 import pytest
 from starlette.testclient import TestClient
 
-from conftest import Database
 from pgsluice.dashboard import app
 from support import rows, wait_until
+from support.servers import Database
 
 LOCAL = {"base_url": "http://localhost", "client": ("127.0.0.1", 50_000)}
 PAGES = (

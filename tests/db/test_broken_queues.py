@@ -8,11 +8,11 @@ import psycopg
 import pytest
 from click.testing import CliRunner
 
-from conftest import Database
 from pgsluice import schema
 from pgsluice.cli.main import cli
 from support import rows, value
 from support.queue_options import set_queue_options
+from support.servers import Database
 
 BAD_NAME = "it's $5"
 

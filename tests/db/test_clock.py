@@ -9,9 +9,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from conftest import FAST, VERSIONS, Database
 from support import value, wait_until
 from support.clock import DAY_S, Clock, shifted_server
+from support.servers import FAST, VERSIONS, Database
 
 
 @pytest.mark.slow

@@ -14,11 +14,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from conftest import VERSIONS, make_server
 from pgsluice import schema
 from pgsluice.embedded import EmbeddedServer
 from support import rows, value
 from support.pgmq import upstream_sql
+from support.servers import VERSIONS, make_server
 
 OUR_ROLES = ("sluice_owner", "sluice_admin", "sluice_writer", "sluice_reader", "sluice_monitor")
 OWNERS = """

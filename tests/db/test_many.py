@@ -11,11 +11,11 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from conftest import FAST, Database
 from pgsluice import schema
 from pgsluice.embedded import EmbeddedServer
 from pgsluice.errors import SchemaError
 from support import replace_in, rows, value
+from support.servers import FAST, Database
 
 LOGS = 40
 QUEUES = 40

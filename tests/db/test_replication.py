@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from conftest import TEMPLATE, VERSIONS, _new_database
 from pgsluice import schema
 from support import rows, value, wait_until
 from support.every_call import use_everything
@@ -18,6 +15,7 @@ from support.replication import (
     make_everything,
     tables_without_identity,
 )
+from support.servers import TEMPLATE, VERSIONS, new_database
 
 SLOT = "reader"
 # Functions with an update or a delete that this test does not call, and the reason.
@@ -34,18 +32,17 @@ NOT_CALLED = {
 def published(request, servers):
     """A database with objects of every kind, a publication of all tables, and a slot for it."""
     server = logical_server(servers, request.param)
-    for database in _new_database(server, TEMPLATE):
-        with database.connect() as connection:
-            connection.execute("set track_functions = 'all'")
-            connection.execute("create publication everything for all tables")
-            connection.execute(
-                f"select pg_create_logical_replication_slot('{SLOT}', 'pgoutput')".encode()
-            )
-            try:
-                make_everything(connection)
-                yield connection
-            finally:
-                connection.execute("select pg_drop_replication_slot(%s)", (SLOT,))
+    with new_database(server, TEMPLATE) as database, database.connect() as connection:
+        connection.execute("set track_functions = 'all'")
+        connection.execute("create publication everything for all tables")
+        connection.execute(
+            f"select pg_create_logical_replication_slot('{SLOT}', 'pgoutput')".encode()
+        )
+        try:
+            make_everything(connection)
+            yield connection
+        finally:
+            connection.execute("select pg_drop_replication_slot(%s)", (SLOT,))
 
 
 def changes(connection: psycopg.Connection) -> dict[str, int]:
@@ -167,10 +164,9 @@ def test_every_call_that_updates_or_deletes_works_under_a_publication(published)
 def publisher_and_subscriber(request, servers):
     """A publisher with two queues, and a subscriber with a copy of one archive table."""
     server = logical_server(servers, request.param)
-    database_on = contextmanager(_new_database)
     with (
-        database_on(server, TEMPLATE) as first,
-        database_on(server, "template0") as second,
+        new_database(server, TEMPLATE) as first,
+        new_database(server, "template0") as second,
         first.connect() as publisher,
         second.connect() as subscriber,
     ):

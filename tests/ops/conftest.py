@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from conftest import (
+from pgsluice.embedded import EmbeddedServer
+from support.doctor import Doctor
+from support.servers import (
+    CREATOR,
+    DROPPER,
     FAST,
     TEMPLATE,
     Database,
-    _creator,
-    _dropper,
-    _new_database,
     make_template,
+    new_database,
 )
-from pgsluice.embedded import EmbeddedServer
-from support.doctor import Doctor
 
 SETTINGS = {
     "max_connections": "20",
@@ -47,17 +46,17 @@ def small_server(servers_folder: Path) -> Iterator[EmbeddedServer]:
     server.start()
     make_template(server)
     yield server
-    _dropper.wait()
+    DROPPER.wait()
     server.stop("immediate")
 
 
 @pytest.fixture
 def small_database(small_server: EmbeddedServer) -> Iterator[Database]:
     """A database on `small_server`, with the schemas installed."""
-    with contextmanager(_new_database)(small_server, TEMPLATE) as database:
+    with new_database(small_server, TEMPLATE) as database:
         # Tests count the connections of this server.
-        _creator.close()
-        _dropper.close()
+        CREATOR.close()
+        DROPPER.close()
         yield database
 
 

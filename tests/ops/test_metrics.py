@@ -8,12 +8,12 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from conftest import Database
 from pgsluice.connection import Target
 from pgsluice.ops.metrics.catalog import METRICS
 from pgsluice.ops.metrics.collector import DatabaseCollector
 from pgsluice.ops.metrics.endpoint import serving, text_of
 from support.metrics import fill, names_of, of, samples_of, scrape
+from support.servers import Database
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ import subprocess
 import pytest
 from click.testing import CliRunner
 
-from conftest import Database
 from pgsluice.cli.main import cli
 from pgsluice.connection import Target
 from pgsluice.ops.metrics.collector import DatabaseCollector
@@ -18,6 +17,7 @@ from pgsluice.ops.metrics.endpoint import text_of
 from pgsluice.worker.process.metrics import metrics_of
 from support import rows
 from support.metrics import fill, names_of
+from support.servers import Database
 
 NAME = re.compile(r"\bpgsluice_\w+")
 REPORT = {

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from conftest import Database
 from ops.test_metrics_files import REPORT
 from pgsluice.cli.main import cli
 from pgsluice.ops.metrics.catalog import METRICS
 from pgsluice.worker.process.metrics import StatusCollector
 from support.metrics import fill
+from support.servers import Database
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "monitoring.md"
 BLOCK = re.compile(r"```(bash|sql)\n(.*?)```", re.DOTALL)

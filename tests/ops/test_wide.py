@@ -19,9 +19,9 @@ from bench.wide.queues import QUEUES
 from bench.wide.workers import WORKERS
 from psycopg_pool import ConnectionPool
 
-from conftest import Database
 from pgsluice import Notifier
 from support import value
+from support.servers import Database
 
 # Below these, plans of small tables and a page more of a few indexes determine a cost.
 COUNTED = {"blocks": 200.0, "transactions": 5.0, "rows": 1_000.0}

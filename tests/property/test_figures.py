@@ -7,9 +7,9 @@ from typing import Any
 
 import psycopg
 
-from conftest import Database
 from pgsluice.client import EventLog, FailedMessage, Message, Operations, WorkQueue
 from support import rows, value
+from support.servers import Database
 
 STEPS = 60
 STATES = ("visible", "in flight", "retrying", "delayed")

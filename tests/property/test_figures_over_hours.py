@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from conftest import Database
 from pgsluice.cli import status as status_command
 from pgsluice.client import Operations
 from pgsluice.client.calls import doctor_logs
@@ -28,6 +27,7 @@ from support.figures_rules import check_rules
 from support.figures_surfaces import Sampled, check_all
 from support.figures_world import PHASES, World
 from support.metrics import Samples
+from support.servers import Database
 
 QUICK, LONG = len(PHASES), 60  # phases
 SQL_ALERTS = figures_surfaces.sql_alerts()

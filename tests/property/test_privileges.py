@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 import psycopg
 import pytest
 
-from conftest import Database
 from support import rows
+from support.servers import Database
 
 MESSAGE, EVENT, KEY, TABLE = "MESSAGE-SECRET", "EVENT-SECRET", "KEY-SECRET", "TABLE-SECRET"
 SCHEMAS = ["pgmq", "pgq", "pgq_coop", "sluice"]

@@ -11,10 +11,10 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from conftest import Database
 from pgsluice.lake.current_tables import Tables
 from pgsluice.lake.tables import tables_in
 from support.object_store import ObjectStore, environment, free_port, running_object_store
+from support.servers import Database
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

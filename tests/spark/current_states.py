@@ -10,7 +10,6 @@ import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from conftest import Database
 from pgsluice.lake.current_tables import Tables
 from pgsluice.lake.names import ColumnName, TableName
 from pgsluice.pipelines.current_state import apply as applying
@@ -23,6 +22,7 @@ from pgsluice.spark.access import Access
 from spark.changing import write_events
 from spark.conftest import LOG
 from spark.lake_reading import lake_table
+from support.servers import Database
 
 
 class States:

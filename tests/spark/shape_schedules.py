@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 import psycopg
 from psycopg import IsolationLevel, sql
 
-from conftest import Database
 from pgsluice.lake.names import TableName
 from spark.conftest import LOG
 from spark.shape_changes import COLUMNS, KINDS, definitions, short
 from support import value
+from support.servers import Database
 
 _LEVELS = (
     IsolationLevel.READ_COMMITTED,

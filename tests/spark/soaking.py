@@ -19,9 +19,9 @@ from pathlib import Path
 import psycopg
 from deltalake import DeltaTable
 
-from conftest import Database
 from spark.held import kill, session
 from support import wait_until
+from support.servers import Database
 
 DRIVER, SCRIPT = Path(__file__).with_name("soak_driver.py"), Path(__file__).with_name("pgbench.sql")
 _MEMORY = re.compile(r"VmRSS:\s+(\d+)")

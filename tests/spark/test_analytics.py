@@ -14,11 +14,11 @@ import pytest
 from click.testing import CliRunner
 from deltalake import write_deltalake
 
-from conftest import Database
 from pgsluice.cli.pipeline import pipeline
 from pgsluice.errors import ConfigurationError, QueueNotFoundError
 from pgsluice.lake.delta.opening import open_dataset
 from pgsluice.pipelines.analytics import analytics
+from support.servers import Database
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,7 +14,6 @@ import psycopg
 import pyarrow as pa
 import pytest
 
-from conftest import Database
 from pgsluice.client import WorkQueue
 from pgsluice.client.calls.spark_exports import Backlog
 from pgsluice.errors import ConfigurationError, ExportError, PrivilegeError, SluiceError
@@ -33,6 +32,7 @@ from spark.lake_reading import exists, lake_column, lake_table
 from spark.plain_copy import PlainCopy
 from support import rows, value
 from support.exports import archived
+from support.servers import Database
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

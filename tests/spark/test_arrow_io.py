@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import VariantVal
 
-from conftest import Database
 from pgsluice.client.calls import spark as calls
 from pgsluice.errors import (
     ConfigurationError,
@@ -26,6 +25,7 @@ from pgsluice.spark import arrow_adbc, arrow_io
 from pgsluice.spark.access import Access
 from pgsluice.spark.arrow_io import Reading, read_batches
 from pgsluice.spark.schemas import arrow_schema, struct
+from support.servers import Database
 
 READERS = ("adbc", "copy", "rows")
 TEXTS = [

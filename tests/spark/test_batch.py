@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from conftest import Database
 from pgsluice.client import WorkQueue
 from pgsluice.errors import ConfigurationError, QueueNotFoundError
 from pgsluice.pipelines.archive import archive
 from spark.lake_reading import lake_column
+from support.servers import Database
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

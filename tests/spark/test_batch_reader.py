@@ -27,7 +27,6 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from conftest import Database
 from pgsluice.client import WorkQueue
 from pgsluice.errors import ConfigurationError, LogStateError, QueueNotFoundError
 from pgsluice.spark import arrow_adbc, batch
@@ -36,6 +35,7 @@ from pgsluice.spark.schemas import struct
 from pgsluice.spark.shared_snapshot import shared_snapshot
 from spark.conftest import LOG
 from spark.writing import insert
+from support.servers import Database
 
 FILTERED = {"reader": "rows", "pushdown": "true"}
 

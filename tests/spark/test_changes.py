@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from conftest import Database
 from pgsluice.errors import CaptureError, ChangeError, ConfigurationError, LogNotFoundError
 from pgsluice.lake.current_tables import Tables
 from pgsluice.lake.names import TableName
@@ -21,6 +20,7 @@ from spark.changing import NAME
 from spark.conftest import LOG
 from spark.lake_reading import lake_table
 from support import value, wait_until
+from support.servers import Database
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from conftest import Database
 from pgsluice.errors import SluiceError
 from pgsluice.lake.names import TableName
 from pgsluice.lake.tables import tables_in
@@ -28,6 +27,7 @@ from spark.lake_reading import lake_table
 from spark.test_crash import committed_micro_batches, driver, more_micro_batches
 from support import value, wait_until
 from support.object_store import ObjectStore
+from support.servers import Database
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from conftest import Database
 from pgsluice.lake.current_tables import Tables
 from pgsluice.verify import verify_current
 from spark.conftest import LOG
 from spark.current_states import States
+from support.servers import Database
 
 NAME = "public.j"
 # Documents of json; those of the second list are none of jsonb.

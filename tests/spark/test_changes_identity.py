@@ -7,7 +7,6 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from conftest import Database
 from pgsluice.lake.current_tables import Tables
 from pgsluice.pipelines.current_state import shaping
 from pgsluice.pipelines.current_state.snapshot import snapshot
@@ -15,6 +14,7 @@ from pgsluice.verify import verify_changes, verify_current
 from pgsluice.verify.changes import Completeness
 from spark.conftest import LOG
 from spark.current_states import States
+from support.servers import Database
 
 ITEM, PARTS = "public.item", "public.parts"
 

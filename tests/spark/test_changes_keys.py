@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, QueryBuilder
 
-from conftest import Database
 from pgsluice.lake.current_tables import Tables
 from pgsluice.lake.mutable import Changes
 from pgsluice.lake.names import TableName
@@ -24,6 +23,7 @@ from spark.changing import apply, stored
 from spark.conftest import LOG
 from spark.current_states import States
 from spark.lake_reading import lake_table
+from support.servers import Database
 
 NAME = "public.t"
 TABLE = TableName.parse(NAME)

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Database
 from pgsluice.lake.current_tables import Tables
 from pgsluice.lake.tables import exists
 from spark.conftest import LOG
@@ -23,6 +22,7 @@ from spark.shape_schedules import Schedule
 from spark.soaking import Program, running
 from spark.test_changes_schedules import judge, repair
 from spark.test_crash import database
+from support.servers import Database
 
 __all__ = ["database"]
 

@@ -11,7 +11,6 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from conftest import Database
 from pgsluice.lake.current_tables import Tables, read_states
 from pgsluice.lake.names import TableName
 from pgsluice.pipelines.current_state import event_files
@@ -21,6 +20,7 @@ from spark.current_states import States
 from spark.odd_tables import OddTable
 from spark.test_changes import Place, place
 from support import value
+from support.servers import Database
 
 __all__ = ["place"]
 

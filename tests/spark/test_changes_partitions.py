@@ -12,7 +12,6 @@ import psycopg
 import pytest
 from click.testing import CliRunner
 
-from conftest import Database
 from pgsluice.cli.main import cli
 from pgsluice.lake.current_tables import read_states, request_rebuild
 from pgsluice.lake.names import TableName
@@ -24,6 +23,7 @@ from pgsluice.verify import verify_changes, verify_current
 from spark.conftest import LOG
 from spark.current_states import States
 from spark.test_changes import Place, only_delta, place
+from support.servers import Database
 
 __all__ = ["place"]
 

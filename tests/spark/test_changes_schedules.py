@@ -14,7 +14,6 @@ from unittest.mock import patch
 import psycopg
 import pytest
 
-from conftest import Database
 from pgsluice.errors import SluiceError
 from pgsluice.lake.current_tables import Tables, read_states
 from pgsluice.lake.jobs import compact
@@ -30,6 +29,7 @@ from spark.current_states import States
 from spark.equal_tables import difference
 from spark.shape_schedules import Schedule
 from support import rows, value
+from support.servers import Database
 
 
 class KilledError(BaseException):

@@ -16,7 +16,6 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import Database
 from pgsluice.errors import (
     CaptureError,
     ChangeError,
@@ -56,6 +55,7 @@ from pgsluice.verify import verify_changes
 from spark.changing import NAME, apply, stored, widened
 from spark.conftest import LOG
 from spark.lake_reading import lake_table
+from support.servers import Database
 
 T, NEW = TableName("s", "t"), TableName("s", "new")
 KINDS = {"id": pa.int64(), "price": pa.decimal128(6, 2), "ratio": pa.float32(), "at": pa.date32()}

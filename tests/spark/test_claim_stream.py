@@ -17,7 +17,6 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.streaming.datasource import ReadMaxRows
 from pyspark.sql.types import StructType
 
-from conftest import Database
 from pgsluice.errors import ConfigurationError, QueueNotFoundError, ServerError
 from pgsluice.spark.batch import QUEUE_SCHEMA
 from pgsluice.spark.claim_stream import ClaimStreamReader, drop_stream, settle
@@ -26,6 +25,7 @@ from pgsluice.spark.sink import RowStreamWriter
 from pgsluice.spark.source import PgsluiceSource
 from support import rows, value
 from support.queue_options import set_queue_options
+from support.servers import Database
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

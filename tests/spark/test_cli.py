@@ -10,13 +10,13 @@ import psycopg
 import pytest
 from click.testing import CliRunner, Result
 
-from conftest import Database
 from pgsluice.cli.pipeline import pipeline
 from pgsluice.client import WorkQueue
 from pgsluice.errors import LogNotFoundError
 from spark.conftest import LOG
 from spark.lake_reading import lake_column
 from spark.writing import insert
+from support.servers import Database
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,13 +17,13 @@ import pytest
 from bench.standalone import Machine, standalone
 
 import support.processes
-from conftest import TEMPLATE, Database, Servers
 from pgsluice.spark.java import find_java
 from spark.conftest import LOG
 from spark.lake_reading import has_rows, lake_table
 from spark.writing import Writers
 from support import wait_until
 from support.processes import kill
+from support.servers import TEMPLATE, Database, Servers
 
 DEADLINE_S = 300.0
 CORES = 1

@@ -15,11 +15,11 @@ import psycopg
 import pyspark
 import pytest
 
-from conftest import Database
 from pgsluice.spark.java import find_java
 from support import value, wait_until
 from support.object_store import free_port
 from support.processes import SOURCE, kill
+from support.servers import Database
 
 DEADLINE_S = 600
 PROGRAM = Path(__file__).with_name("versions_driver.py")

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from conftest import FAST, Database
 from pgsluice import schema
 from pgsluice.embedded import EmbeddedServer
 from pgsluice.pipelines.events import events
@@ -23,6 +22,7 @@ from spark.conftest import LOG
 from spark.lake_reading import has_rows, lake_column
 from spark.writing import NaiveReader, Writers
 from support import wait_until
+from support.servers import FAST, Database
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

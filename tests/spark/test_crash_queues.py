@@ -9,12 +9,12 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from conftest import Database
 from pgsluice.spark.java import find_java
 from spark.lake_reading import lake_column
 from spark.test_crash import Driver
 from spark.writing import Writers
 from support import value, wait_until
+from support.servers import Database
 
 MARKS = ("held-queue", "held-lake")
 

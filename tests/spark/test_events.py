@@ -10,7 +10,6 @@ import psycopg
 import pytest
 from deltalake import DeltaTable
 
-from conftest import Database
 from pgsluice.errors import ConfigurationError, LogNotFoundError, LogStateError
 from pgsluice.lake.delta.opening import open_dataset
 from pgsluice.pipelines.events import events
@@ -19,6 +18,7 @@ from pgsluice.spark.running import Progress
 from spark.conftest import LOG
 from spark.lake_reading import has_rows, lake_column, lake_table
 from spark.writing import insert
+from support.servers import Database
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

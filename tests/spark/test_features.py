@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.datasource import DataSourceStreamReader
 
-from conftest import Database
 from pgsluice.errors import ConfigurationError
 from pgsluice.lake.delta.log import DeltaLog
 from pgsluice.spark import batch, features
@@ -23,6 +22,7 @@ from pgsluice.spark.schemas import arrow_schema, struct
 from pgsluice.spark.source import PgsluiceSource
 from pgsluice.spark.stream import LOG_SCHEMA
 from support import value
+from support.servers import Database
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from conftest import Database
 from pgsluice.cli.main import cli
 from support.object_store import ObjectStore
+from support.servers import Database
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,10 +14,10 @@ import pyspark
 import pytest
 from click.testing import CliRunner
 
-from conftest import Database
 from pgsluice.cli.main import cli
 from pgsluice.spark.java import find_java
 from support.processes import GUIDES
+from support.servers import Database
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from conftest import Database
 from pgsluice.cli.main import cli
+from support.servers import Database
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,7 +17,6 @@ import psycopg
 import pyarrow as pa
 import pytest
 
-from conftest import Database
 from pgsluice.errors import ConfigurationError, SluiceError
 from pgsluice.lake.address import IcebergAddress, parse
 from pgsluice.lake.iceberg import jobs as iceberg_jobs
@@ -36,6 +35,7 @@ from pgsluice.spark.stream import LOG_SCHEMA
 from pgsluice.verify.lake import open_lake
 from spark.conftest import LOG
 from spark.writing import insert
+from support.servers import Database
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

@@ -10,7 +10,6 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from conftest import Database
 from pgsluice import WorkQueue
 from pgsluice.errors import ConfigurationError, SluiceError
 from pgsluice.lake.iceberg.catalog import opened_catalog
@@ -27,6 +26,7 @@ from spark.changing import KINDS, NAME, apply, live, stored
 from spark.conftest import LOG
 from support.object_store import environment, free_port
 from support.rest_catalog import RestCatalogServer, running_rest_catalog
+from support.servers import Database
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

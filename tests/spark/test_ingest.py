@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from conftest import Database
 from pgsluice.client import WorkQueue
 from pgsluice.errors import (
     ConfigurationError,
@@ -29,6 +28,7 @@ from pgsluice.pipelines import ingest as ingesting
 from pgsluice.pipelines.ingest import IngestProgress, ingest
 from pgsluice.spark.running import Progress
 from support import wait_until
+from support.servers import Database
 
 
 @pytest.fixture

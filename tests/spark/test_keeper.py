@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from conftest import Database
 from pgsluice.client import EventLog
 from pgsluice.errors import ConsumerInUseError, SluiceError
 from pgsluice.pipelines.events import events
@@ -25,6 +24,7 @@ from spark.lake_reading import lake_column
 from spark.writing import insert
 from support import value, wait_until
 from support.pooler import pooling
+from support.servers import Database
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

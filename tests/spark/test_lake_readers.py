@@ -23,7 +23,6 @@ from deltalake import DeltaTable
 from psycopg.rows import dict_row
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
-from conftest import Database
 from pgsluice import WorkQueue
 from pgsluice.lake.current_tables import DELETED, OWN_COLUMNS, lake_column
 from pgsluice.lake.jobs import compact
@@ -37,6 +36,7 @@ from pgsluice.pipelines.options import CurrentStateOptions
 from pgsluice.pipelines.replay import replay
 from spark.conftest import LOG
 from spark.writing import insert
+from support.servers import Database
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

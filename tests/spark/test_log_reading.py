@@ -12,8 +12,6 @@ import psycopg
 import pytest
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
-import conftest
-from conftest import Database
 from pgsluice.errors import (
     ConfigurationError,
     ConnectionFailedError,
@@ -26,6 +24,7 @@ from spark.conftest import LOG
 from spark.test_reader import ALL, Make, insert, make, read, tick
 from spark.writing import Writers
 from support import value, wait_until
+from support.servers import TEMPLATE, Database, new_database
 
 __all__ = ["make"]
 KINDS = pytest.mark.parametrize("kind", ["ticks", "snapshots"])
@@ -34,7 +33,7 @@ KINDS = pytest.mark.parametrize("kind", ["ticks", "snapshots"])
 @pytest.fixture
 def other(database_18: Database) -> Iterator[Database]:
     """Another database, with a log of the same name and number."""
-    for database in conftest._new_database(database_18.server, conftest.TEMPLATE):
+    with new_database(database_18.server, TEMPLATE) as database:
         with database.connect() as connection:
             connection.execute("select pgq.create_queue(%s)", (LOG,))
         yield database

@@ -14,7 +14,7 @@ import psycopg
 import pyarrow.dataset as ds
 import pytest
 
-from conftest import Database
+from support.servers import Database
 
 MEDALLION = Path(__file__).parents[2] / "examples" / "medallion"
 NEEDED = ("grpc", "grpc_status", "google", "pandas", "yaml", "zstandard")

@@ -9,7 +9,6 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from conftest import Database
 from pgsluice import WorkQueue
 from pgsluice.lake.jobs import compact, show
 from pgsluice.lake.storage import files_in, folder_at
@@ -27,6 +26,7 @@ from spark.lake_reading import lake_column
 from spark.writing import insert
 from support import value
 from support.object_store import ObjectStore
+from support.servers import Database
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

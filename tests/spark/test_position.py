@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from conftest import Database
 from pgsluice.errors import ConfigurationError, SluiceError
 from pgsluice.lake.address import parse
 from pgsluice.lake.iceberg.catalog import opened_catalog
@@ -23,6 +22,7 @@ from pgsluice.pipelines.options import StreamOptions
 from spark.conftest import LOG
 from spark.lake_reading import iceberg_rows, lake_column
 from spark.writing import insert
+from support.servers import Database
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,10 +13,10 @@ import psycopg
 import pyspark
 import pytest
 
-from conftest import Database
 from pgsluice.spark.java import find_java
 from support import value
 from support.processes import kill
+from support.servers import Database
 
 DEADLINE_S = 600
 ROOT = Path(__file__).parents[2]

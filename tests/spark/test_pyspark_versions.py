@@ -18,10 +18,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from conftest import Database
 from pgsluice.spark.java import find_java
 from support import rows, value, wait_until
 from support.processes import SOURCE, kill
+from support.servers import Database
 
 DEADLINE_S = 600
 ROOT = Path(__file__).parents[2]

@@ -10,7 +10,6 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pyspark.sql.types import StructType
 
-from conftest import Database
 from pgsluice.errors import (
     ConfigurationError,
     ConnectionFailedError,
@@ -21,6 +20,7 @@ from pgsluice.spark.schemas import struct
 from pgsluice.spark.stream import LOG_SCHEMA, LogStreamReader
 from spark.conftest import LOG
 from spark.writing import insert
+from support.servers import Database
 
 Make = Callable[..., LogStreamReader]
 ALL = ReadAllAvailable()

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from conftest import Database
 from pgsluice.client import WorkQueue
 from pgsluice.errors import ConfigurationError, SluiceError
 from pgsluice.pipelines import delivery
 from pgsluice.pipelines.replay import ReplayProgress, _headers, replay
+from support.servers import Database
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

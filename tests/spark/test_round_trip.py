@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from conftest import Database
 from pgsluice.client import WorkQueue
 from pgsluice.pipelines.archive import archive
 from pgsluice.pipelines.ingest import ingest
@@ -19,6 +18,7 @@ from pgsluice.pipelines.replay import replay
 from pgsluice.testing import drain
 from pgsluice.verify import verify_archive
 from pgsluice.worker import App, Context
+from support.servers import Database
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,11 +14,11 @@ import pytest
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.streaming import DataStreamWriter
 
-from conftest import Database
 from pgsluice.errors import ConfigurationError
 from pgsluice.pipelines.paths import session_for
 from pgsluice.spark.session import register, spark_session
 from spark.conftest import FAST_JVM, LOG
+from support.servers import Database
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

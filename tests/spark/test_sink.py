@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from conftest import Database
 from pgsluice.errors import ConfigurationError, PayloadError
 from pgsluice.spark.retry import with_retries
 from spark.conftest import LOG
 from support import rows, value
+from support.servers import Database
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import StructType
 
-from conftest import Database
 from pgsluice.errors import (
     ConfigurationError,
     ConnectionFailedError,
@@ -28,6 +27,7 @@ from pgsluice.spark.sink_rows import RowsWritten, commit, drop, is_committed, se
 from pgsluice.spark.sink_target import SinkTarget
 from support import rows, value
 from support.queue_options import set_queue_options
+from support.servers import Database
 
 STAGES = "select count(*) from pg_class where relname ~ '^stage_[0-9]+$'"
 MANY = 4000  # too many to be sent through the driver

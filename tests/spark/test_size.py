@@ -7,7 +7,7 @@ import pytest
 from bench.place import Place
 from bench.workloads import spark_size
 
-from conftest import Servers
+from support.servers import Servers
 
 EVENTS = 200_000
 SIZES = {"special": EVENTS, "round": EVENTS, "shards": 4, "rows": 20_000}

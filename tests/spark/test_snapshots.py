@@ -8,10 +8,10 @@ from pathlib import Path
 
 import psycopg
 
-from conftest import Database
 from pgsluice.pipelines.current_state.snapshot import Snapshots
 from pgsluice.spark.access import access_for
 from support import rows
+from support.servers import Database
 
 
 def damage(connection: psycopg.Connection, table: str) -> None:

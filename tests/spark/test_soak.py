@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from conftest import Database
 from pgsluice.cli.main import cli
 from pgsluice.lake.names import TableName
 from pgsluice.lake.tables import tables_in
@@ -36,6 +35,7 @@ from spark.soaking import (
 from spark.test_changes_crash import TABLES, pgbench
 from spark.test_crash import database
 from support import wait_until
+from support.servers import Database
 
 __all__ = ["database"]
 

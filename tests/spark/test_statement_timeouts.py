@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from conftest import Database
 from pgsluice.errors import RetryableError
 from pgsluice.spark import arrow_adbc, arrow_psycopg
 from pgsluice.spark.access import Access
@@ -18,6 +17,7 @@ from pgsluice.verify import verify_current
 from spark.conftest import LOG
 from spark.test_changes import Place, place
 from support.pooler import pooling
+from support.servers import Database
 
 __all__ = ["place"]
 

@@ -13,7 +13,6 @@ import psycopg
 import pytest
 from pyarrow.fs import copy_files
 
-from conftest import Database
 from pgsluice.errors import ConfigurationError, ConsumerInUseError, SluiceError
 from pgsluice.lake.storage import files_in, filesystem, folder_at
 from pgsluice.pipelines.changes import changes
@@ -29,6 +28,7 @@ from spark.test_crash import database, driver
 from spark.writing import Writers, insert
 from support import value, wait_until
 from support.object_store import ObjectStore
+from support.servers import Database
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

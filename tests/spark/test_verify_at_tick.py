@@ -16,7 +16,6 @@ from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 from pyiceberg.exceptions import CommitFailedException
 
-from conftest import Database
 from pgsluice.errors import ConfigurationError, LogStateError, SluiceError
 from pgsluice.lake.address import IcebergAddress
 from pgsluice.lake.iceberg.catalog import opened_catalog
@@ -28,6 +27,7 @@ from pgsluice.pipelines.options import CurrentStateOptions, StreamOptions
 from pgsluice.verify import Report, verify_current
 from spark.conftest import LOG
 from support import wait_until
+from support.servers import Database
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

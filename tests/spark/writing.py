@@ -10,8 +10,8 @@ from contextlib import contextmanager, suppress
 
 import psycopg
 
-from conftest import Database
 from spark.conftest import LOG
+from support.servers import Database
 
 
 def insert(connection: psycopg.Connection, data: str) -> None:

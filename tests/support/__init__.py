@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Callable
 
@@ -12,10 +11,6 @@ import pytest
 # Runs a client test on the functions, and on plain tables in a database without functions: see
 # client/conftest.py.
 on_functions_and_tables = pytest.mark.parametrize("mode", ["functions", "tables"])
-
-
-# Numbers of databases and roles. Not in conftest.py, which pytest and tests import under different names: two modules.
-NUMBERS = itertools.count(1)
 
 
 def rows(connection: psycopg.Connection, query: str, *parameters: object) -> list[tuple]:

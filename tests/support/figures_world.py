@@ -8,10 +8,10 @@ from typing import Any
 
 import psycopg
 
-from conftest import Database
 from pgsluice.client import EventLog, FailedMessage, Message, ShareGroup, WorkQueue
 from support import rows, value
 from support.clock import Clock
+from support.servers import Database
 
 QUEUE, LOG, CONSUMER, GROUP, SCHEDULE, WORKER = "q", "l", "c", "g", "hourly", "w"
 LEASE_S = 600

@@ -6,9 +6,9 @@ import json
 
 import psycopg
 
-from conftest import Servers
 from pgsluice.embedded import EmbeddedServer
 from support import value
+from support.servers import Servers
 
 PUBLICATION = "everything"
 OUR_SCHEMAS = ["pgmq", "pgq", "pgq_coop", "sluice"]

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from conftest import Database
 from pgsluice.errors import ConfigurationError
 from pgsluice.lake.names import ColumnName, TableName, file_name, folder_name, iceberg_name
+from support.servers import Database
 
 parts = st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=63

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from conftest import Database
 from pgsluice.embedded import EmbeddedServer
+from support.servers import Database
 
 MICROS = pa.timestamp("us", "UTC")
 ARCHIVE = pa.schema(

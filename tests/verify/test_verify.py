@@ -16,7 +16,6 @@ from click.testing import CliRunner, Result
 from deltalake import DeltaTable, write_deltalake
 from psycopg.conninfo import make_conninfo
 
-from conftest import Database
 from pgsluice.cli.pipeline import pipeline
 from pgsluice.errors import (
     ConfigurationError,
@@ -26,6 +25,7 @@ from pgsluice.errors import (
 )
 from pgsluice.lake.delta.opening import open_dataset
 from pgsluice.verify import Report, verify_archive, verify_current, verify_events
+from support.servers import Database
 from verify.conftest import ACCOUNTS, ARCHIVE, EVENTS, archive_rows, event_rows, lake_of
 
 NONE = {"missing": 0, "extra": 0, "doubled": 0, "changed": 0, "type": 0, "parked": 0}

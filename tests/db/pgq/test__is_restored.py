@@ -12,12 +12,12 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 
-from conftest import DEBIAN_15, Database, make_server
 from pgsluice import schema
 from pgsluice.embedded import EmbeddedServer
 from support import rows, value, wait_until
 from support.epoch import run_as_owner
 from support.restore import dump_and_restore
+from support.servers import DEBIAN_15, Database, make_server
 
 LOG = "changes"
 

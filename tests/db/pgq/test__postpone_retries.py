@@ -5,7 +5,6 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from conftest import Database
 from support import rows, value, wait_until
 from support.failures import (
     FAILURES,
@@ -15,6 +14,7 @@ from support.failures import (
     delay,
     move_all,
 )
+from support.servers import Database
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from conftest import Database
 from support import rows, value
 from support.clock import DAY_S, Clock
 from support.log import consume_all, move_retries, open_batch, tick
+from support.servers import Database
 
 LOG = "changes"
 STEPS = {

@@ -9,9 +9,9 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from conftest import Database
 from support import rows, value
 from support.capture import apply, contents, copy_of, logged
+from support.servers import Database
 
 
 @pytest.fixture

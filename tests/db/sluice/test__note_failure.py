@@ -5,11 +5,11 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from conftest import Database
 from support import rows
 from support.failures import (
     FAILURES,
 )
+from support.servers import Database
 
 
 @pytest.fixture

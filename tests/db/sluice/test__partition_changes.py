@@ -10,9 +10,9 @@ import json
 import psycopg
 import pytest
 
-from conftest import Database
 from support import rows, value
 from support.capture import apply, contents, copy_of, logged
+from support.servers import Database
 
 
 @pytest.fixture(params=["keep", "delete"])

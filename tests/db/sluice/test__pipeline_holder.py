@@ -1,7 +1,7 @@
 import psycopg
 
-from conftest import Database
 from support import value
+from support.servers import Database
 
 HOLDER = "select sluice._pipeline_holder(%s)"
 

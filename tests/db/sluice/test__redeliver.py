@@ -5,8 +5,8 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from conftest import Database
 from support import rows, value, wait_until
+from support.servers import Database
 from support.share_groups import create_group
 
 MB = 1024 * 1024

@@ -1,14 +1,13 @@
 import itertools
-from contextlib import contextmanager
 
 import psycopg
 import pytest
 
-from conftest import TEMPLATE, VERSIONS, _new_database
 from support import rows, value
 from support.epoch import EPOCH, go_to_the_end_of_an_epoch
 from support.log import tick
 from support.restore import dump_and_restore
+from support.servers import TEMPLATE, VERSIONS, new_database
 
 
 @pytest.fixture(params=VERSIONS, ids=[f"pg{v}" for v in VERSIONS])
@@ -20,8 +19,7 @@ def old_and_new(request, servers):
     if not late:
         go_to_the_end_of_an_epoch(old)
     new = servers.get(request.param)
-    database_on = contextmanager(_new_database)
-    with database_on(old, TEMPLATE) as first, database_on(new, "template0") as second:
+    with new_database(old, TEMPLATE) as first, new_database(new, "template0") as second:
         yield first, second
 
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-
 import psycopg
 import pytest
 
-from conftest import TEMPLATE, _new_database
 from support import rows, value
 from support.log import wait_until_due
 from support.restore import GROUPS, Logs, burn_ids, dump_and_restore, next_id
+from support.servers import TEMPLATE, new_database
 
-database_on = contextmanager(_new_database)
 MANY = 30_000  # more transaction ids than a restore assigns
 
 
@@ -66,7 +63,7 @@ def test_each_consumer_gets_what_it_had_not_finished_once(servers, ids, options)
     source = servers.get("18")
     target = source if ids == "same server" else servers.get("18", "other")
     logs = Logs()
-    with database_on(source, TEMPLATE) as old, database_on(target, "template0") as new:
+    with new_database(source, TEMPLATE) as old, new_database(target, "template0") as new:
         with old.connect() as connection, new.connect() as there:
             if ids in ("lower", "in between"):
                 burn_ids(connection, next_id(there) + MANY * (ids == "lower"))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from conftest import Database
 from support import rows, value
 from support.log import move_retries, open_batch
+from support.servers import Database
 from support.share_groups import make_log
 
 IDS = "select array_agg(b.ev_id) from sluice.browse_events(%s) as b"

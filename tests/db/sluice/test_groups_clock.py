@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 import psycopg
 import pytest
 
-from conftest import Database
 from support import value
 from support.clock import DAY_S, Clock
 from support.log import tick
+from support.servers import Database
 from support.share_groups import (
     GROUP,
     LOG,

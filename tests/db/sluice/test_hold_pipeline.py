@@ -1,8 +1,8 @@
 import psycopg
 import pytest
 
-from conftest import Database
 from support import rows, value
+from support.servers import Database
 
 HOLD = "select is_held, holder from sluice.hold_pipeline('log', %s, 'events', %s, %s)"
 

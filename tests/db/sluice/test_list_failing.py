@@ -5,8 +5,8 @@ import json
 import psycopg
 import pytest
 
-from conftest import Database
 from support import rows, value
+from support.servers import Database
 
 QUERY = (
     "select queue_name, error_type, error, messages, attempts_max, example_msg_id, "

@@ -10,7 +10,6 @@ import pytest
 from click.testing import CliRunner
 from psycopg_pool import ConnectionPool
 
-from conftest import Database
 from pgsluice.cli.main import cli
 from pgsluice.worker.upkeep.maintenance import Maintenance
 from support import rows
@@ -20,6 +19,7 @@ from support.failures import (
     delay,
 )
 from support.queue_options import set_queue_options
+from support.servers import Database
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@ from datetime import UTC, datetime
 
 import psycopg
 
-from conftest import Database
 from support import rows, value
+from support.servers import Database
 
 COLUMNS = [
     "log_name",

@@ -3,8 +3,8 @@
 import psycopg
 import pytest
 
-from conftest import Database
 from support import rows, value
+from support.servers import Database
 
 COLUMNS = [
     *(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from conftest import Database
+from support.servers import Database
 
 LOG = "log"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from conftest import FAST
 from pgsluice import schema
 from pgsluice.embedded import EmbeddedServer
 from support import value
 from support.notify import Listener
+from support.servers import FAST
 
 
 def test_each_queue_is_notified_once_without_a_payload_and_the_notifier_when_asked(

@@ -2,8 +2,8 @@ from datetime import UTC, datetime
 
 import psycopg
 
-from conftest import Database
 from support import rows, value
+from support.servers import Database
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 REPORT = "select sluice.report_pipeline('log', %s, %s, %s)"

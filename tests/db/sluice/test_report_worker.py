@@ -3,8 +3,8 @@
 import psycopg
 import pytest
 
-from conftest import Database
 from support import rows, value
+from support.servers import Database
 
 REPORT = "select sluice.report_worker(%s, 'shop', 'host', 7, '1.0', array['queue orders'], 4, '1 hour', %s::jsonb, %s::jsonb, %s)"
 MAINTAIN = "sluice._maintain_processes('0')"

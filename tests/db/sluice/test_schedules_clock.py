@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from conftest import Database
 from support import rows, value
 from support.clock import DAY_S, Clock
 from support.schedules import schedule
+from support.servers import Database
 
 STEPS = {
     "back": [-DAY_S],

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 
-from conftest import Database
 from support import rows, value
+from support.servers import Database
 
 TAKE = "select sluice.take_samples()"
 AGAIN = "select setval('sluice.sample_turn', 1)"
