@@ -466,6 +466,8 @@ def test_server_that_is_killed_stops_only_itself_and_is_used_again_when_it_retur
             wait_until(lambda: shards() == {"a": True, "c": True}, "both databases to be up")
             sent(fleet, a=1, c=1)
             wait_until(lambda: sorted(notes()) == ["a", "c"], "the first messages")
+            # A message that is not settled at a crash is handled again after it.
+            wait_until(lambda: fleet.messages()["c"] == [], "its settlement")
 
             server.stop("immediate")
             wait_until(lambda: shards() == {"a": True, "c": False}, "the database to be down")
