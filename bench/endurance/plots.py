@@ -47,7 +47,7 @@ def page(reports: list[dict[str, Any]]) -> str:
             row, label, names = ROWS[place // len(reports)]
             report = reports[place % len(reports)]
             draw(axes, report["series"], names)
-            title = f"{report['title']}: {row}" if place < len(reports) else row
+            title = f"{report['title']}\n{row}" if place < len(reports) else row
             axes.set_title(
                 title, loc="left", fontsize=10, weight="bold", pad=18 if len(names) > 1 else 6
             )

@@ -176,5 +176,5 @@ def test_the_plots_show_the_series_of_a_report():
     svg = plots.page([report, report])
 
     assert len(drawn["hours"]) <= running.POINTS * 2
-    for text in ("work queue: throughput", "messages a second", "all of the server", "2 cores"):
+    for text in ("work queue", "throughput", "messages a second", "all of the server", "2 cores"):
         assert text in svg
