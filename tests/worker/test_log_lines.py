@@ -193,6 +193,17 @@ def test_warnings_of_the_runtime_are_two_a_second_and_those_kept_back_are_counte
     assert "mine" in lines[-1]
 
 
+def test_reason_of_an_exit_is_written_after_many_warnings(written):
+    stream = written()
+    log = logging.getLogger("pgsluice.worker.process.process")
+
+    for _ in range(10):
+        log.warning("no server")
+    log.critical("queue forward does not exist")
+
+    assert "CRITICAL pgsluice.worker.process.process: queue forward" in stream.getvalue()
+
+
 def test_quotes_and_line_breaks_of_a_quoted_value_are_escaped(written):
     stream = written()
 

@@ -60,7 +60,10 @@ def secrets_of(target: str) -> tuple[str, ...]:
 
 
 class FewLines(logging.Filter):
-    """Rate limit of two warnings per second for the runtime; the next one carries the number suppressed."""
+    """Rate limit of two warnings per second for the runtime; the next one carries the number suppressed.
+
+    Errors count as warnings. The reason why a process ends is critical, and always written.
+    """
 
     def __init__(self) -> None:
         """Start with a full token bucket."""
@@ -73,7 +76,7 @@ class FewLines(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """True if the record is to be written."""
         is_limited = _is_runtime(record) and record.name != failure_log.logger.name
-        if record.levelno < logging.WARNING or not is_limited:
+        if not is_limited or not logging.WARNING <= record.levelno < logging.CRITICAL:
             return True
         with self._lock:
             now_s = time.monotonic()
