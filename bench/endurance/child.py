@@ -26,7 +26,7 @@ from bench.endurance.numbers import Counter
 from bench.endurance.parts import PARTS
 from pgsluice import EventLog
 from pgsluice.connection import connect
-from pgsluice.errors import CommitUnknownError, ConnectionFailedError, RetryableError
+from pgsluice.errors import TRANSIENT, SluiceError, translate
 
 RECONNECT_S = 0.2
 EMPTY_S = 0.01
@@ -36,12 +36,11 @@ PROBE_SHARE = 4  # waits this many times the duration of its statements, which a
 PROBED = 100  # messages of a claim
 
 Connection = psycopg.Connection[Any]
-LOST = (psycopg.OperationalError, ConnectionFailedError, CommitUnknownError, RetryableError)
 _stop = Event()
 
 
 def until_stopped(once: Callable[[Connection], Iterator[None]]) -> None:
-    """Run a generator on a connection until stopped; after a lost connection, run it anew on another."""
+    """Run a generator on a connection until stopped; after a transient error, run it anew on another."""
     while not _stop.is_set():
         try:
             with connect(autocommit=True) as connection:
@@ -50,9 +49,13 @@ def until_stopped(once: Callable[[Connection], Iterator[None]]) -> None:
                     if _stop.is_set():
                         return
                 return
-        except LOST as error:
+        except (psycopg.Error, SluiceError) as error:
+            failure = translate(error) if isinstance(error, psycopg.Error) else error
+            if not isinstance(failure, TRANSIENT):
+                raise
             print(
-                f"{sys.argv[1]}: {type(error).__name__}: {error}".splitlines()[0], file=sys.stderr
+                f"{sys.argv[1]}: {type(failure).__name__}: {failure}".splitlines()[0],
+                file=sys.stderr,
             )
             _stop.wait(RECONNECT_S)
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from bench.endurance import parts
 from bench.endurance.sampling import read_samples
 
 from pgsluice.embedded import EmbeddedServer
@@ -142,3 +143,30 @@ def test_a_killed_run_continues_loses_nothing_and_finds_only_what_grows(part, fo
     age = findings["age of transaction ids, largest and at the end"]
     # The set-up made it 199,999,900.
     assert age["last"] < 1_000_000, "autovacuum did not freeze"
+
+
+@pytest.mark.slow
+def test_probe_goes_on_after_a_claim_that_another_session_held_up(database_18):
+    """A backend of a server that is killed may keep the lock of the group for seconds."""
+    with database_18.connect() as connection, database_18.connect(autocommit=False) as holder:
+        log, group = parts.NAME, parts.GROUP
+        connection.execute("select pgq.create_queue(%s)", (log,))
+        connection.execute("select sluice.create_group(%s, %s)", (log, group))
+        holder.execute("select sluice.claim(%s, %s)", (log, group))
+        probe = subprocess.Popen(
+            [sys.executable, "-m", "bench.endurance.child", "probe", '{"part": "log"}'],
+            cwd=ROOT,
+            env={**os.environ, "PGSLUICE_DSN": database_18.url},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            assert "GroupBusyError" in probe.stderr.readline()
+            holder.rollback()
+            assert json.loads(probe.stdout.readline())[0] == "claim"
+            probe.terminate()
+            assert probe.wait(30) == 0
+        finally:
+            probe.kill()
+            probe.communicate()
