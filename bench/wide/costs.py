@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -186,6 +186,27 @@ class Growth:
         }
 
 
+@contextmanager
+def without_autovacuum(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """Turn off autovacuum of a server.
+
+    Its workers run in all databases, changed or not, and what they read counts as that of a step that runs meanwhile.
+    """
+    connection.execute("alter system set autovacuum = off")
+    connection.execute("select pg_reload_conf()")
+    try:
+        _await_none(
+            connection,
+            "select count(*) from pg_stat_activity where backend_type = any (%s)",
+            [["autovacuum launcher", "autovacuum worker"]],
+            "autovacuum has not ended",
+        )
+        yield
+    finally:
+        connection.execute("alter system reset autovacuum")
+        connection.execute("select pg_reload_conf()")
+
+
 def grown(
     site: Site,
     dimension: Dimension,
@@ -260,7 +281,7 @@ def exact_cost_of(site: Site, step: Step) -> Cost:
 
     Its sessions are opened three times: once for what only the first session does, once for a single call, and once for
     that call and those that count. The last less the second are the transactions and blocks of those calls. They are
-    exact, because sessions report them when they end.
+    exact, because sessions report them when they end, if nothing else runs in the database: see `without_autovacuum`.
     """
     totals = []
     units = 0
@@ -286,29 +307,30 @@ def exact_cost_of(site: Site, step: Step) -> Cost:
 
 def _await_end(site: Site) -> None:
     """Wait until the sessions of a step have ended."""
-    end_s = time.monotonic() + _GONE_S
-    query = (
-        "select count(*) from pg_stat_activity where datname = %s and backend_type = 'client backend' and pid <> "
-        + str(site.connection.info.backend_pid)
+    _await_none(
+        site.observer,
+        "select count(*) from pg_stat_activity where datname = %s and backend_type = 'client backend' and pid <> %s",
+        [site.connection.info.dbname, site.connection.info.backend_pid],
+        "the sessions of a step have not ended",
     )
-    while _observed(site, query)[0] > 0:
+
+
+def _await_none(
+    connection: psycopg.Connection[Any], query: Any, parameters: Sequence[Any], error: str
+) -> None:
+    """Wait until a query counts 0."""
+    end_s = time.monotonic() + _GONE_S
+    while connection.execute(query, parameters).fetchone() != (0,):
         if time.monotonic() > end_s:
-            raise TimeoutError("the sessions of a step have not ended")
+            raise TimeoutError(error)
         time.sleep(0.02)
 
 
 def _counts(site: Site) -> list[int]:
     """Return the transactions and blocks of the database so far."""
-    return list(
-        _observed(
-            site,
-            "select xact_commit + xact_rollback, blks_hit + blks_read from pg_stat_database where datname = %s",
-        )
-    )
-
-
-def _observed(site: Site, query: Any) -> tuple[int, ...]:
-    """Return a row of a query for the database, from another one."""
-    row = site.observer.execute(query, [site.connection.info.dbname]).fetchone()
+    row = site.observer.execute(
+        "select xact_commit + xact_rollback, blks_hit + blks_read from pg_stat_database where datname = %s",
+        [site.connection.info.dbname],
+    ).fetchone()
     assert row is not None
-    return row
+    return list(row)

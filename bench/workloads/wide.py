@@ -12,7 +12,7 @@ import psycopg
 from bench.goal import Goal
 from bench.place import Place
 from bench.systems.pgsluice import Pgsluice
-from bench.wide.costs import LINE, Dimension, Growth, Site, grown
+from bench.wide.costs import LINE, Dimension, Growth, Site, grown, without_autovacuum
 from bench.wide.duties import idle
 from bench.wide.groups import KEYS, MEMBERS
 from bench.wide.logs import CONSUMERS, LOGS
@@ -115,12 +115,13 @@ def with_idle(dimension: Dimension) -> Dimension:
 @contextmanager
 def site_of(place: Place, name: str) -> Iterator[Site]:
     """Create a database; no other session writes to it, so autovacuum would only change the figures."""
-    place.connection.execute("alter system set autovacuum = off")
-    place.connection.execute("select pg_reload_conf()")
     place.connection.execute(f"create database wide_{name}")
     url = place.server.url(f"wide_{name}")
     try:
-        with psycopg.connect(url, autocommit=True) as connection:
+        with (
+            without_autovacuum(place.connection),
+            psycopg.connect(url, autocommit=True) as connection,
+        ):
             Pgsluice().install(connection)
             yield Site(place.server, url, connection, place.connection)
     finally:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import psycopg
 import pytest
-from bench.wide.costs import Dimension, Growth, Site, Step, grown
+from bench.wide.costs import Dimension, Growth, Site, Step, grown, without_autovacuum
 from bench.wide.duties import session, statement, void
 from bench.wide.groups import KEYS, MEMBERS
 from bench.wide.logs import CONSUMERS, LOGS
@@ -46,6 +46,7 @@ def site(database_18: Database) -> Iterator[Site]:
     with (
         database_18.connect() as connection,
         psycopg.connect(database_18.server.url(), autocommit=True) as observer,
+        without_autovacuum(observer),
     ):
         yield Site(database_18.server, database_18.url, connection, observer)
 
