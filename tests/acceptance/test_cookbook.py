@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
 
 import psycopg
 import pytest
+from psycopg.types.json import Jsonb
 
 from pgsluice import WorkQueue
 from support.pages import blocks_of, pages, run_blocks
@@ -38,15 +38,14 @@ def test_message_over_the_limit_of_jsonb_is_refused(database_18):
 
 def test_claim_does_not_write_a_large_payload_and_an_archive_does(database_18):
     """The relation of the WAL of each step in the table of the page on large payloads."""
-    payload = {"text": hashlib.shake_128(b"does not compress").hexdigest(50_000)}
+    payload = Jsonb({"text": hashlib.shake_128(b"does not compress").hexdigest(50_000)})
     with database_18.connect() as connection:
-        queue = WorkQueue(connection)
-        queue.create("large")
-        sent = _wal(connection, lambda: queue.send("large", payload))
-        claimed = _wal(connection, lambda: queue.read("large", 30))
-        archived = _wal(connection, lambda: queue.archive("large", 1))
-        queue.send("large", payload)
-        deleted = _wal(connection, lambda: queue.delete("large", 2))
+        WorkQueue(connection).create("large")
+        sent = _wal(connection, "pgmq.send('large', %s)", payload)
+        claimed = _wal(connection, "pgmq.read('large', 30, 1)")
+        archived = _wal(connection, "pgmq.archive('large', 1)")
+        WorkQueue(connection).send("large", payload.obj)
+        deleted = _wal(connection, "pgmq.delete('large', 2)")
 
     assert sent > 100_000
     assert archived > 100_000
@@ -54,11 +53,8 @@ def test_claim_does_not_write_a_large_payload_and_an_archive_does(database_18):
     assert deleted < 30_000
 
 
-def _wal(connection: psycopg.Connection, call: Callable[[], object]) -> int:
-    """Return the bytes of WAL that a call writes."""
-    [start] = connection.execute("select pg_current_wal_insert_lsn()").fetchone()
-    call()
-    [written] = connection.execute(
-        "select pg_current_wal_insert_lsn() - %s::pg_lsn", [start]
-    ).fetchone()
-    return int(written)
+def _wal(connection: psycopg.Connection, call: str, *arguments: object) -> int:
+    """Return the bytes of WAL that a call writes in its own session."""
+    query = f"explain (analyze, wal, format json) select {call}"
+    [[[plan]]] = connection.execute(query, arguments).fetchall()
+    return plan["Plan"]["WAL Bytes"]
