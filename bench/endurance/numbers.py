@@ -13,17 +13,17 @@ class Numbers:
 
     Attributes:
         handled: Numbers counted.
-        redelivered: Numbers that were counted before, or are below the first.
+        redelivered: Numbers that were counted before.
     """
 
     def __init__(self, first: int) -> None:
         """Count from a number on."""
         self.handled = self.redelivered = 0
-        self._below = first
+        self._first = self._below = first
         self._above: set[int] = set()
 
     def add(self, numbers: Iterable[int]) -> None:
-        """Count numbers."""
+        """Count numbers; not those below the first, which a slice that was killed may have left."""
         below, above = self._below, self._above
         for number in numbers:
             if number == below:
@@ -32,7 +32,7 @@ class Numbers:
                     above.remove(below)
                     below += 1
             elif number < below or number in above:
-                self.redelivered += 1
+                self.redelivered += number >= self._first
                 continue
             else:
                 above.add(number)

@@ -18,7 +18,14 @@ from bench.endurance import parts
 from bench.endurance.parts import OPTIONS, Part
 from bench.endurance.sampling import Sample, read_samples
 from bench.endurance.slices import Slice, set_up
-from bench.endurance.verdict import Finding, judge, latencies, percentile, rates
+from bench.endurance.verdict import (
+    Finding,
+    judge,
+    latencies,
+    memory_read_ns,
+    percentile,
+    rates,
+)
 from bench.measuring import described_server, machine
 from pgsluice.connection import connect
 from pgsluice.embedded import EmbeddedServer
@@ -58,10 +65,10 @@ class Run:
     @property
     def is_finished(self) -> bool:
         """True if the target was reached."""
-        return bool(self.state) and self.done >= self.state["sizes"][self.part.target]
+        return bool(self.state) and self.done >= OPTIONS[self.part.target]
 
     def run_slice(self) -> None:
-        """Run the next slice; the sizes of the first apply, except for the length of a slice.
+        """Run the next slice; the sizes of the first apply, except for its length and the number of messages.
 
         Raises:
             ConfigurationError: A size differs from that of the first slice.
@@ -69,8 +76,10 @@ class Run:
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         self.folder.chmod(0o755)  # as root, the server runs as another user, which needs access
-        state = self.state or {"sizes": parts.sizes(OPTIONS), "slices": [], "started": now()}
-        if state["sizes"] != parts.sizes(OPTIONS):
+        sizes = parts.sizes(OPTIONS)
+        state = self.state or {"sizes": sizes, "slices": [], "started": now()}
+        state["sizes"][self.part.target] = sizes[self.part.target]
+        if state["sizes"] != sizes:
             raise ConfigurationError(
                 f"the run in {self.folder} has other sizes: {state['sizes']}; pass them with --option, or use "
                 "another --folder"
@@ -128,6 +137,7 @@ class Run:
             "findings": [
                 finding.as_json() for finding in judge(samples, self.part, state["sizes"])
             ],
+            "memory_read_ns": memory_read_ns(samples),
             "series": series(samples),
             "results": [],  # no questions with rates, which `bench.page` draws
         }
@@ -150,6 +160,10 @@ def run(folder: Path, question: str, console: Console) -> dict[str, Any]:
         current.run_slice()
     report = current.report()
     console.print(table(report))
+    console.print(
+        "random read of memory, first and last tenth: "
+        + ", ".join(figure(ns) + " ns" for ns in report["memory_read_ns"])
+    )
     target = report["options"][current.part.target]
     console.print(
         f"{current.part.name}: {current.done:,} of {target:,} messages in {len(report['slices'])} slices"
@@ -198,6 +212,9 @@ def series(samples: list[Sample]) -> dict[str, list[Any]]:
         "wal_mb": [round(group[-1].disk.get("pg_wal", 0)) for group in groups],
         "xid_age": [group[-1].facts.get("xid_age") for group in groups],
         "cpu_us": [cpu_us(group) for group in groups],
+        "memory_read_ns": [
+            mean([s.memory_read_ns for s in group if s.memory_read_ns]) for group in groups
+        ],
     }
     for kind in ("claim", "tick"):
         found[f"{kind}_p99_ms"] = [percentile(latencies(group, kind), 99) for group in groups]

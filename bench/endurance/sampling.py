@@ -14,6 +14,7 @@ from typing import Any
 
 import psycopg
 
+from bench.cpu import MemoryReads
 from pgsluice.connection import connect
 from pgsluice.embedded import EmbeddedServer
 
@@ -65,6 +66,7 @@ class Sample:
         facts: Numbers of `FACTS`.
         sequences: Used part of each sequence.
         clock_s: Time since 1970, which some sequences contain.
+        memory_read_ns: Time of a random read of the machine's memory.
     """
 
     slice: int
@@ -80,6 +82,7 @@ class Sample:
     facts: dict[str, float | None] = field(default_factory=dict)
     sequences: dict[str, float] = field(default_factory=dict)
     clock_s: float = field(default_factory=time.time)
+    memory_read_ns: float | None = None
 
     def line(self) -> str:
         """Return it as a line of JSON."""
@@ -109,6 +112,7 @@ class Sampler:
         self._server, self._probe, self._probed = server, probe, 0
         self._session: psycopg.Connection[Any] | None = None
         self._cpu: dict[int, float] = {}
+        self._reads = MemoryReads()
 
     def close(self) -> None:
         """Close the connection."""
@@ -144,6 +148,7 @@ class Sampler:
             relations=relations,
             facts=facts,
             sequences=sequences,
+            memory_read_ns=self._reads.ns(),
         )
 
     def _relations(self, session: psycopg.Connection[Any]) -> dict[str, list[int | None]]:

@@ -102,6 +102,17 @@ def speed(samples: Sequence[Sample], part: Part) -> list[Finding]:
     return found
 
 
+def memory_read_ns(samples: Sequence[Sample]) -> tuple[float | None, float | None]:
+    """Return the medians of a random read of memory in the first and last tenth: if they differ, the machine does."""
+    by_tenth = tenths(samples)
+    found = [
+        [s.memory_read_ns for s in _steady(by_tenth[place]) if s.memory_read_ns]
+        for place in (0, -1)
+    ]
+    first, last = (statistics.median(each) if each else None for each in found)
+    return first, last
+
+
 def growth(samples: Sequence[Sample], sizes: dict[str, int]) -> list[Finding]:
     """Search for series that grow: memory, disk, catalog, and the size, rows and dead rows of each table."""
     found = []
