@@ -205,6 +205,13 @@ def without_autovacuum(connection: psycopg.Connection[Any]) -> Iterator[None]:
     finally:
         connection.execute("alter system reset autovacuum")
         connection.execute("select pg_reload_conf()")
+    # Sessions that start before the server has read its settings would have it off.
+    _await_none(
+        connection,
+        "select 1 - count(*) from pg_stat_activity where backend_type = %s",
+        ["autovacuum launcher"],
+        "autovacuum has not started again",
+    )
 
 
 def grown(

@@ -10,6 +10,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from pgsluice import WorkQueue
+from support import wal_bytes
 from support.pages import blocks_of, pages, run_blocks
 
 PAGES = [pytest.param(page, id=page.stem) for page in pages("cookbook")]
@@ -41,20 +42,13 @@ def test_claim_does_not_write_a_large_payload_and_an_archive_does(database_18):
     payload = Jsonb({"text": hashlib.shake_128(b"does not compress").hexdigest(50_000)})
     with database_18.connect() as connection:
         WorkQueue(connection).create("large")
-        sent = _wal(connection, "pgmq.send('large', %s)", payload)
-        claimed = _wal(connection, "pgmq.read('large', 30, 1)")
-        archived = _wal(connection, "pgmq.archive('large', 1)")
+        sent = wal_bytes(connection, "pgmq.send('large', %s)", payload)
+        claimed = wal_bytes(connection, "pgmq.read('large', 30, 1)")
+        archived = wal_bytes(connection, "pgmq.archive('large', 1)")
         WorkQueue(connection).send("large", payload.obj)
-        deleted = _wal(connection, "pgmq.delete('large', 2)")
+        deleted = wal_bytes(connection, "pgmq.delete('large', 2)")
 
     assert sent > 100_000
     assert archived > 100_000
     assert claimed < 20_000  # a first change of a page after a checkpoint writes the page
     assert deleted < 30_000
-
-
-def _wal(connection: psycopg.Connection, call: str, *arguments: object) -> int:
-    """Return the bytes of WAL that a call writes in its own session."""
-    query = f"explain (analyze, wal, format json) select {call}"
-    [[[plan]]] = connection.execute(query, arguments).fetchall()
-    return plan["Plan"]["WAL Bytes"]

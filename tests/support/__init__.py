@@ -28,6 +28,12 @@ def replace_in(connection: psycopg.Connection, function: str, old: str, new: str
     connection.execute(source.replace(old, new))
 
 
+def wal_bytes(connection: psycopg.Connection, call: str, *arguments: object) -> int:
+    """Return the bytes of WAL that a call writes in its own session; the server's position has those of others too."""
+    query = f"explain (analyze, wal, format json) select {call}"
+    return value(connection, query, *arguments)[0]["Plan"]["WAL Bytes"]
+
+
 def wait_until(condition: Callable[[], bool], what: str, deadline_s: float = 30.0) -> None:
     """Wait for a condition; fail with its description."""
     end = time.monotonic() + deadline_s

@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from support import value, wait_until
+from support import value, wait_until, wal_bytes
 
 
 def lead(connection, candidate, lease="1 h", role="maintenance"):
@@ -71,10 +71,11 @@ def test_half_a_lease_is_enough_if_the_session_of_the_leader_has_ended(
         assert lead(connection, 2, "1 h") is has_ended
 
 
-def test_a_leader_takes_no_transaction_id_so_it_writes_nothing(connection):
+def test_a_leader_takes_no_transaction_id_and_writes_nothing(connection):
     lead(connection, 1)
     with connection.transaction():
         assert lead(connection, 1)
+        assert wal_bytes(connection, "sluice.lead('maintenance', 1, '1 h'::interval)") == 0
         assert value(connection, "select pg_current_xact_id_if_assigned()") is None
 
 
